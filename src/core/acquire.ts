@@ -1,0 +1,316 @@
+import type { Answer, ClaimRequest, Gone } from "./backend.js";
+import { nowMs } from "./clock.js";
+import type { Cancellable, Connection } from "./connection.js";
+import { formatMs, LONGEST_TIMER_MS } from "./duration.js";
+import { asLockError, backendError, isLockError, LockError } from "./errors.js";
+import { Hold } from "./hold.js";
+import { groupOf } from "./names.js";
+import { Place, type PlaceListener } from "./place.js";
+import { timeoutError } from "./timeout.js";
+
+/** What is asked for, validated and in milliseconds. */
+export interface Ask {
+  readonly name: string;
+  readonly weight: number;
+  readonly capacity: number;
+  readonly ttlMs: number;
+  readonly fixed: boolean;
+  readonly minHoldMs: number;
+  readonly maxHoldMs: number;
+  /** 0 asks once and leaves no trace in the queue. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal | undefined;
+  readonly note: string;
+  readonly maxWaiters: number | undefined;
+}
+
+/** The request that asks for a place, refreshes it, or changes its note. */
+export function claimRequest(connection: Connection, ask: Ask, place: Place, note = ask.note): ClaimRequest {
+  const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = ask;
+  return {
+    name,
+    id: place.id,
+    ...(place.ticket === undefined ? undefined : { ticket: place.ticket }),
+    weight,
+    capacity,
+    ttlMs,
+    fixed,
+    minHoldMs,
+    queue: waitMs > 0,
+    ...(maxWaiters === undefined ? undefined : { maxWaiters }),
+    owner: connection.owner,
+    note,
+  };
+}
+
+/** Waits for the grant; `undefined` means that a single question was refused. */
+export async function acquire(connection: Connection, ask: Ask): Promise<Hold | undefined> {
+  connection.assertOpen(ask.name);
+  ask.signal?.throwIfAborted();
+  return new Wait(connection, ask).run();
+}
+
+const FIRST_BACKOFF_MS = 20;
+const LONGEST_BACKOFF_MS = 1_000;
+const WAIT_IS_OVER = Symbol("the wait is over");
+
+type Next = "granted" | "refused" | "sleep" | "again";
+
+/**
+ * The wait loop: ask; sleep until rung, until the lookout or the keeper says that something may have
+ * changed, or until the wait is over; ask again. Whoever leaves it without a grant withdraws.
+ */
+class Wait implements PlaceListener, Cancellable {
+  readonly name: string;
+  readonly #connection: Connection;
+  readonly #ask: Ask;
+  readonly #startMs = nowMs();
+  readonly #deadlineMs: number;
+  #place: Place;
+  #inFlight: Promise<Answer> | undefined;
+  #cancelled: { readonly error: unknown } | undefined;
+  #interrupt: ((error: unknown) => void) | undefined;
+  #wake: (() => void) | undefined;
+  #rung = false;
+  #grantedByRing = false;
+  #gone: Gone | undefined;
+  #outageSinceMs: number | undefined;
+  #lastFailure: LockError | undefined;
+  #failures = 0;
+  #toldSlow = false;
+  /** The engine has kept nothing of us. */
+  #turnedAway = false;
+
+  constructor(connection: Connection, ask: Ask) {
+    this.name = ask.name;
+    this.#connection = connection;
+    this.#ask = ask;
+    this.#deadlineMs = this.#startMs + ask.waitMs;
+    this.#place = this.#newPlace();
+  }
+
+  async run(): Promise<Hold | undefined> {
+    const { signal } = this.#ask;
+    const onAbort = () => this.cancel(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    this.#connection.waits.add(this);
+    try {
+      return await this.#loop();
+    } catch (error) {
+      if (this.#turnedAway) {
+        this.#connection.leave(this.#place);
+        throw error;
+      }
+      const withdrawal = this.#connection.withdraw(this.#place, this.#inFlight);
+      this.#connection.inBackground(withdrawal);
+      // Who was cancelled wants to go at once; after a timeout the place is gone when the caller hears of it.
+      if (isLockError(error, "timeout")) await withdrawal;
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+      this.#connection.waits.delete(this);
+      this.#connection.lookout.leave(this);
+    }
+  }
+
+  async #loop(): Promise<Hold | undefined> {
+    this.#connection.enter(this.#place);
+    for (;;) {
+      const next = await this.#askOnce();
+      if (next === "refused") {
+        this.#connection.leave(this.#place);
+        return undefined;
+      }
+      if (next === "sleep") await this.#sleep();
+      if (this.#cancelled !== undefined) throw this.#cancelled.error;
+      if (next === "granted" || (this.#grantedByRing && this.#place.trusted())) {
+        return new Hold(this.#connection, this.#place, this.#ask);
+      }
+      if (nowMs() >= this.#deadlineMs) await this.#giveUp();
+    }
+  }
+
+  async #askOnce(): Promise<Next> {
+    if (this.#gone !== undefined) this.#reenter(this.#gone);
+    this.#rung = false;
+    const sentAtMs = nowMs();
+    let answer: Answer;
+    try {
+      answer = await this.#send();
+    } catch (error) {
+      return this.#failed(error, sentAtMs);
+    }
+    if (answer.state === "granted") {
+      this.#place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
+      if (this.#place.trusted()) return "granted";
+      return this.#failed(this.#tooSlow(), sentAtMs);
+    }
+    this.#outageSinceMs = undefined;
+    this.#failures = 0;
+    switch (answer.state) {
+      case "waiting":
+        this.#place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
+        this.#connection.lookout.enter(this);
+        this.#connection.lookout.expect(this.name, answer.changeInMs);
+        return "sleep";
+      case "refused":
+        return "refused";
+      case "gone":
+        this.#gone = answer;
+        return "again";
+      default:
+        this.#turnedAway = true;
+        throw refusal(this.#ask, answer);
+    }
+  }
+
+  /** The answer, or an error as soon as somebody interrupts; the request itself goes on by itself. */
+  #send(): Promise<Answer> {
+    const asked = this.#connection.backend.claim(claimRequest(this.#connection, this.#ask, this.#place));
+    const first = this.#inFlight === undefined;
+    this.#inFlight = asked;
+    return new Promise((resolve, reject) => {
+      this.#interrupt = reject;
+      // The first question is always heard out: a short wait must not fail on a free lock.
+      const restMs = this.#deadlineMs - nowMs();
+      const timer = first || restMs > LONGEST_TIMER_MS ? undefined : setTimeout(reject, restMs, WAIT_IS_OVER);
+      asked.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+  }
+
+  /** An outage is ridden through until the wait ends, or for one ttl; then it is an error, never a timeout. */
+  async #failed(error: unknown, sentAtMs: number): Promise<Next> {
+    if (this.#cancelled !== undefined) throw this.#cancelled.error;
+    if (error === WAIT_IS_OVER) return "again";
+    const failure = asLockError(error, `could not ask for "${this.name}"`);
+    if (!failure.retryable || this.#ask.waitMs === 0) throw failure;
+    this.#outageSinceMs ??= sentAtMs;
+    const outageMs = nowMs() - this.#outageSinceMs;
+    if (outageMs >= this.#ask.ttlMs) throw outage(this.name, outageMs, failure);
+    if (nowMs() >= this.#deadlineMs) return "again";
+    const longestMs = Math.min(LONGEST_BACKOFF_MS, this.#ask.ttlMs / 5);
+    const backoffMs =
+      Math.min(FIRST_BACKOFF_MS * 2 ** this.#failures++, longestMs) * (0.5 + Math.random() / 2);
+    this.#lastFailure = failure;
+    await this.#pause(Math.min(backoffMs, this.#deadlineMs - nowMs()));
+    return "again";
+  }
+
+  /** Until something may have changed, or the wait is over. */
+  async #sleep(): Promise<void> {
+    const slowAtMs = this.#startMs + this.#ask.ttlMs;
+    while (!this.#rung && this.#cancelled === undefined && nowMs() < this.#deadlineMs) {
+      if (!this.#toldSlow && nowMs() >= slowAtMs) {
+        this.#toldSlow = true;
+        this.#connection.events.emit({
+          type: "slow-wait",
+          ...this.#about(),
+          waitedMs: nowMs() - this.#startMs,
+        });
+      }
+      const untilMs = this.#toldSlow ? this.#deadlineMs : Math.min(this.#deadlineMs, slowAtMs);
+      await this.#pause(untilMs - nowMs());
+    }
+  }
+
+  /** A ref'd timer: a process in the middle of a wait must not exit. */
+  async #pause(ms: number): Promise<void> {
+    if (this.#rung || this.#cancelled !== undefined) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      timer = setTimeout(resolve, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER_MS));
+    });
+    this.#wake = undefined;
+    clearTimeout(timer);
+  }
+
+  async #giveUp(): Promise<never> {
+    const waitedMs = nowMs() - this.#startMs;
+    if (this.#outageSinceMs !== undefined && this.#lastFailure !== undefined) {
+      throw outage(this.name, nowMs() - this.#outageSinceMs, this.#lastFailure);
+    }
+    this.#connection.events.emit({ type: "timeout", ...this.#about(), waitedMs });
+    throw await timeoutError(this.#connection, this.name, waitedMs, this.#place.ticket);
+  }
+
+  #newPlace(): Place {
+    const { name, ttlMs, fixed, minHoldMs } = this.#ask;
+    // Where the grant starts a clock of its own, the engine's answer must say so; a ring cannot.
+    const place = new Place(name, ttlMs, fixed, !fixed && minHoldMs === 0);
+    place.listener = this;
+    return place;
+  }
+
+  /** My place is gone. It never comes back: a new claim with a new id goes to the end of the queue. */
+  #reenter(gone: Gone): void {
+    this.#connection.events.emit({ type: "place-lost", ...this.#about(), reason: gone.reason });
+    this.#connection.leave(this.#place);
+    this.#gone = undefined;
+    this.#grantedByRing = false;
+    this.#place = this.#newPlace();
+    this.#connection.enter(this.#place);
+  }
+
+  #tooSlow(): LockError {
+    return backendError(
+      `"${this.name}" was granted, but the answer took longer than its ttl of ${formatMs(this.#ask.ttlMs)}. Raise the ttl, or look at the network.`,
+      { name: this.name, retryable: true },
+    );
+  }
+
+  #about(): { name: string; group: string } {
+    return { name: this.name, group: groupOf(this.name) };
+  }
+
+  cancel(error: unknown): void {
+    this.#cancelled ??= { error };
+    this.#interrupt?.(error);
+    this.#wake?.();
+  }
+
+  rung(): void {
+    this.#rung = true;
+    this.#wake?.();
+  }
+
+  granted(): void {
+    this.#grantedByRing = true;
+    this.rung();
+  }
+
+  gone(gone: Gone): void {
+    this.#gone = gone;
+    this.rung();
+  }
+
+  expired(): void {
+    // Only held places run out; one that waits is refreshed or found gone.
+  }
+}
+
+function refusal(
+  ask: Ask,
+  answer: Extract<Answer, { state: "queue-full" | "capacity-mismatch" }>,
+): LockError {
+  if (answer.state === "queue-full") {
+    return new LockError(
+      "queue-full",
+      `"${ask.name}" already has ${answer.waiters} waiting, and maxWaiters is ${ask.maxWaiters}. Try later, or shed the load.`,
+      { name: ask.name, retryable: true },
+    );
+  }
+  return new LockError(
+    "capacity-mismatch",
+    `"${ask.name}" is in use with a capacity of ${answer.capacity}, and this claim says ${ask.capacity}. Let everybody agree on the number of permits.`,
+    { name: ask.name },
+  );
+}
+
+function outage(name: string, outageMs: number, cause: LockError): LockError {
+  return backendError(`no answer about "${name}" for ${formatMs(outageMs)}: ${cause.message}`, {
+    name,
+    retryable: true,
+    cause: cause.cause ?? cause,
+  });
+}

@@ -1,0 +1,125 @@
+import type { Claim, Owner } from "./claim.js";
+
+/** What an engine promises, and what breaks the promise. Shown to users as `locks.guarantees`. */
+export interface Traits {
+  readonly engine: string;
+  /** Who can meet at a lock: the tasks of one process, all processes of one machine, or a network. */
+  readonly reach: "process" | "machine" | "network";
+  /** Every exclusive grant carries a token greater than all before it. */
+  readonly fencing: boolean;
+  /** Waiters keep a place and are served first come, first served. */
+  readonly queueing: boolean;
+  /** Waiters are told; without it they learn by polling inside the engine's folder. */
+  readonly ringing: boolean;
+  /** Whether a claim lives by its own time to live or by that of a session it shares with others. */
+  readonly ttl: "claim" | "session";
+  /** How much later than its time to live a dead claim may be noticed. */
+  readonly expiryGranularityMs: number;
+  /** What the engine cannot promise, in sentences for people. */
+  readonly caveats: readonly string[];
+}
+
+export interface ClaimRequest {
+  readonly name: string;
+  readonly id: string;
+  /** The ticket of my last answer: ask about that place only, and never make a new one. */
+  readonly ticket?: bigint;
+  readonly weight: number;
+  readonly capacity: number;
+  readonly ttlMs: number;
+  /** The ttl counts once, from the first granted answer; until then it keeps the place. */
+  readonly fixed: boolean;
+  /** After the first granted answer nobody else is let in earlier than this, not even by a release. */
+  readonly minHoldMs: number;
+  /** Keep a place if not admitted. A claim that only tries draws no ticket when refused. */
+  readonly queue: boolean;
+  /** Refuse a new place when this many already wait. */
+  readonly maxWaiters?: number;
+  readonly owner: Owner;
+  readonly note: string;
+}
+
+/** Why a claim is no longer there. */
+export interface Gone {
+  readonly state: "gone";
+  readonly loss: "taken" | "forced" | "session";
+  readonly reason?: string;
+  readonly by?: string;
+}
+
+export interface Held {
+  readonly state: "held";
+  readonly remainingMs: number;
+}
+
+export interface Waiting {
+  readonly state: "waiting";
+  readonly remainingMs: number;
+  /** When the soonest claim of this resource runs out, unless it is refreshed: worth asking again then. */
+  readonly changeInMs: number;
+}
+
+export type Answer =
+  | { readonly state: "granted"; readonly ticket: bigint; readonly remainingMs: number }
+  | (Waiting & { readonly ticket: bigint })
+  | { readonly state: "refused" }
+  | { readonly state: "queue-full"; readonly waiters: number }
+  | { readonly state: "capacity-mismatch"; readonly capacity: number }
+  | Gone;
+
+export type Renewal = Held | Waiting | Gone;
+
+export interface RenewRequest extends Claim {
+  readonly ttlMs: number;
+}
+
+/** An operator takes a claim away: the victim is told why. */
+export interface Force {
+  readonly reason: string;
+  readonly by?: string;
+}
+
+/** News about a watched claim: nothing (ask again), a grant, or the end of it. */
+export type News =
+  | { readonly state: "granted"; readonly ticket: bigint }
+  | (Gone & { readonly ticket: bigint });
+
+export type Ring = (news?: News) => void;
+export type Unwatch = () => void;
+
+export interface ClaimRecord extends Claim {
+  readonly weight: number;
+  readonly owner: Owner;
+  readonly note: string;
+  /** Since the first granted answer; for a claim that waits, since it came. */
+  readonly ageMs: number;
+  readonly remainingMs: number;
+}
+
+export interface ResourceRecord {
+  readonly name: string;
+  readonly capacity: number;
+  /** All live claims in ticket order; who of them holds follows from the rule. */
+  readonly claims: readonly ClaimRecord[];
+}
+
+/**
+ * What an engine has to do. Each operation is atomic on the server, idempotent by claim id, and
+ * settles within a bound of the engine's own; failures are `LockError`s with the code `backend`.
+ */
+export interface Backend {
+  readonly traits: Traits;
+  /** Enter the queue, or refresh my place, and ask. */
+  claim(request: ClaimRequest): Promise<Answer>;
+  /** Extend claims that are still there; never creates one. Answers in the order of the requests. */
+  renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]>;
+  /** Leave the queue or give back the lock. Says whether the claim was still there. */
+  release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean>;
+  list(query: { readonly name: string } | { readonly prefix: string }): AsyncIterable<ResourceRecord>;
+  /**
+   * Ring when the claim may have been admitted or was taken away. Called before the claim is sent; if
+   * the subscription is not standing yet, the engine rings once it stands, and again after every break.
+   */
+  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch;
+  close(): Promise<void>;
+}

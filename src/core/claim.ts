@@ -1,0 +1,44 @@
+/** The capacity of everything that is held exclusively, and the weight of an exclusive claim. */
+export const WHOLE = 2 ** 31 - 1;
+
+/** A token is `ticket × TOKEN_STEP + hand-off number`: room for hand-offs inside one process. */
+export const TOKEN_STEP = 1024n;
+
+/** Who stands behind a claim; shown to people, never used to decide anything. */
+export interface Owner {
+  readonly service?: string;
+  readonly instance: string;
+  readonly version?: string;
+  readonly host: string;
+  readonly pid: number;
+}
+
+/**
+ * A ticketed place in a resource's queue. The id is a capability (whoever knows it can release the
+ * claim), so it is never logged or shown; the ticket is public and orders everything.
+ */
+export interface Claim {
+  readonly name: string;
+  readonly id: string;
+  readonly ticket: bigint;
+}
+
+/**
+ * The one rule. Of claims in ticket order, a claim is granted if and only if the weights of all live
+ * claims ahead of it, plus its own, fit the capacity. The granted ones are therefore always a prefix;
+ * its length is the answer.
+ */
+export function admit(claims: readonly { readonly weight: number }[], capacity: number): number {
+  let total = 0;
+  let granted = 0;
+  for (const { weight } of claims) {
+    total += weight;
+    if (total > capacity) break;
+    granted++;
+  }
+  return granted;
+}
+
+export function tokenOf(ticket: bigint): bigint {
+  return ticket * TOKEN_STEP;
+}

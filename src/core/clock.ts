@@ -1,0 +1,42 @@
+import { uptime } from "node:os";
+
+/**
+ * Our own clock: it only runs forward, wall-clock changes do not touch it, and it runs on while the
+ * process is stopped. Looked up at each call, so that fake timers work.
+ */
+export function nowMs(): number {
+  return performance.now();
+}
+
+/** Sleeps shorter than this are not told apart from the coarseness of `os.uptime()`. */
+const SHORTEST_SLEEP_MS = 1_000;
+
+let awakeOffsetMs = uptime() * 1_000 - performance.now();
+let slept = 0;
+
+/**
+ * How long the machine has slept since we started, as far as it has been looked at: the monotonic clock
+ * stands still in a sleep, `os.uptime()` does not. It may only end trust, so it never goes back.
+ */
+export function lookForSleepMs(): number {
+  const offsetMs = uptime() * 1_000 - performance.now();
+  const gapMs = offsetMs - awakeOffsetMs;
+  if (gapMs >= SHORTEST_SLEEP_MS) {
+    slept += gapMs;
+    awakeOffsetMs = offsetMs;
+  }
+  return slept;
+}
+
+/** What `lookForSleepMs` last found, without a system call. */
+export function knownSleepMs(): number {
+  return slept;
+}
+
+/**
+ * What is taken off every time to live, because the engine's clock and ours may run at different speeds
+ * and because telling a holder takes a moment.
+ */
+export function driftMs(ttlMs: number): number {
+  return ttlMs * 0.01 + 2;
+}

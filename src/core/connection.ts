@@ -1,0 +1,129 @@
+import type { Backend } from "./backend.js";
+import type { Owner } from "./claim.js";
+import { nowMs } from "./clock.js";
+import { asLockError, LockError } from "./errors.js";
+import type { Events } from "./events.js";
+import type { Hold } from "./hold.js";
+import { Keeper } from "./keeper.js";
+import { Lookout } from "./lookout.js";
+import { groupOf } from "./names.js";
+import type { Place } from "./place.js";
+
+const RELEASE_ATTEMPTS = 3;
+const RELEASE_GAP_MS = 50;
+
+/** Somebody who waits and can be told to stop. */
+export interface Cancellable {
+  cancel(error: Error): void;
+}
+
+/** What all locks of one connection share: the engine, the keeper, and who is at work. */
+export class Connection {
+  readonly keeper: Keeper;
+  readonly lookout = new Lookout();
+  readonly waits = new Set<Cancellable>();
+  readonly holds = new Set<Hold>();
+  /** Callbacks of `run` that have not settled. */
+  readonly runs = new Set<Promise<unknown>>();
+  readonly #background = new Set<Promise<unknown>>();
+  readonly #onFinish: (() => void)[] = [];
+  #closing = false;
+  #closed = false;
+
+  constructor(
+    readonly backend: Backend,
+    readonly events: Events,
+    readonly owner: Owner,
+  ) {
+    this.keeper = new Keeper(backend, events, (place, answer) =>
+      this.lookout.expect(place.name, answer.changeInMs),
+    );
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  assertOpen(name?: string): void {
+    if (this.#closing) throw closedError(name);
+  }
+
+  /** No new claims from here on, and whoever waits stops waiting. */
+  stopEntry(): void {
+    this.#closing = true;
+    for (const wait of [...this.waits]) wait.cancel(closedError());
+  }
+
+  enter(place: Place): void {
+    this.keeper.add(place);
+    place.unwatch = this.backend.watch(place, (news) => place.ring(news));
+  }
+
+  leave(place: Place): void {
+    this.keeper.remove(place);
+    place.unwatch?.();
+    place.unwatch = undefined;
+    place.listener = undefined;
+  }
+
+  /**
+   * Gives a place back, trying again while the engine may come back: the request is idempotent, and what
+   * cannot be delivered ends by its ttl.
+   */
+  async release(place: Place): Promise<boolean> {
+    const until = nowMs() + place.ttlMs;
+    const trusted = place.held && place.trusted();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const found = await this.backend.release(place);
+        // After an attempt whose answer was lost, "not there" means that the first one did it.
+        return found || (attempt > 1 && trusted);
+      } catch (error) {
+        const failure = asLockError(error, `could not release "${place.name}"`);
+        if (!failure.retryable || attempt === RELEASE_ATTEMPTS || nowMs() > until || this.#closed)
+          throw failure;
+        await new Promise((resolve) => setTimeout(resolve, RELEASE_GAP_MS * attempt));
+      }
+    }
+  }
+
+  /** Whoever is not granted withdraws; a failure is an event, because the ttl ends the place anyway. */
+  async withdraw(place: Place, inFlight?: Promise<unknown>): Promise<void> {
+    this.leave(place);
+    try {
+      // A claim that is still under way would otherwise overtake its own withdrawal.
+      await inFlight?.catch(() => undefined);
+      await this.release(place);
+    } catch (error) {
+      this.releaseFailed(place.name, error);
+    }
+  }
+
+  releaseFailed(name: string, error: unknown): void {
+    const failure = asLockError(error, `could not release "${name}"`);
+    this.events.emit({ type: "release-failed", name, group: groupOf(name), error: failure });
+  }
+
+  /** Lets work go on without anybody waiting for it, except `close`. */
+  inBackground(work: Promise<unknown>): void {
+    const forget = () => void this.#background.delete(settled);
+    const settled: Promise<void> = work.then(forget, forget);
+    this.#background.add(settled);
+  }
+
+  onFinish(tidy: () => void): void {
+    this.#onFinish.push(tidy);
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all(this.#background);
+    this.#closed = true;
+    this.keeper.stop();
+    for (const tidy of this.#onFinish) tidy();
+    await this.backend.close();
+  }
+}
+
+function closedError(name?: string): LockError {
+  return new LockError("closed", "this connection is closed: no new lock can be taken on it.", { name });
+}

@@ -1,0 +1,67 @@
+import { invalidOption } from "./errors.js";
+
+export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
+
+/** Longer than this is taken for a mistake; "for ever" is said with `Infinity`, where it is allowed. */
+const LONGEST_MS = 365 * 86_400_000;
+
+/** Timers of Node overflow past this and would fire at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export interface DurationRange {
+  readonly minMs?: number;
+  readonly maxMs?: number;
+  readonly infinite?: boolean;
+}
+
+/** Milliseconds of a duration, or an `invalid-option` error that names the option. */
+export function durationMs(option: string, value: unknown, range: DurationRange = {}): number {
+  const { minMs = 0, maxMs = LONGEST_MS, infinite = false } = range;
+  const ms = parse(value);
+  if (ms === Infinity && infinite) return ms;
+  if (ms === undefined || !Number.isFinite(ms)) {
+    const forEver = infinite ? ", or Infinity" : "";
+    throw invalidOption(
+      `${option}: ${show(value)} is not a duration. Give milliseconds or a string such as "250ms", "15s", "5m"${forEver}.`,
+    );
+  }
+  if (ms < minMs || ms > maxMs) {
+    throw invalidOption(
+      `${option}: ${show(value)} is out of range. The shortest is ${formatMs(minMs)}, the longest ${formatMs(maxMs)}.`,
+    );
+  }
+  return ms;
+}
+
+function parse(value: unknown): number | undefined {
+  if (typeof value === "number") return Number.isNaN(value) ? undefined : value;
+  if (typeof value !== "string") return undefined;
+  const match = PATTERN.exec(value);
+  return match ? Number(match[1]) * (UNIT_MS[match[2] ?? ""] ?? Number.NaN) : undefined;
+}
+
+function show(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value).slice(0, 40);
+}
+
+/** A duration as people say it: `250 ms`, `4.2 s`, `3 m 20 s`. */
+export function formatMs(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${trim(ms / 1_000)} s`;
+  if (ms < 3_600_000) return pair(ms, 60_000, "m", 1_000, "s");
+  if (ms < 86_400_000) return pair(ms, 3_600_000, "h", 60_000, "m");
+  return pair(ms, 86_400_000, "d", 3_600_000, "h");
+}
+
+function trim(value: number): string {
+  return value.toFixed(1).replace(/\.0$/, "");
+}
+
+function pair(ms: number, bigMs: number, big: string, smallMs: number, small: string): string {
+  const whole = Math.floor(ms / bigMs);
+  const rest = Math.floor((ms - whole * bigMs) / smallMs);
+  return rest === 0 ? `${whole} ${big}` : `${whole} ${big} ${rest} ${small}`;
+}

@@ -1,0 +1,118 @@
+import type { ClaimView } from "./inspect.js";
+
+export type LockErrorCode =
+  | "timeout"
+  | "lost"
+  | "self-deadlock"
+  | "capacity-mismatch"
+  | "upgrade"
+  | "queue-full"
+  | "unsupported"
+  | "invalid-name"
+  | "invalid-option"
+  | "backend"
+  | "closed";
+
+/** Why a lease ended before its holder gave it back. */
+export type Loss = "expired" | "taken" | "forced" | "paused" | "session" | "closed";
+
+const BRAND = Symbol.for("locktender.LockError");
+
+export interface LockErrorOptions {
+  readonly name?: string | undefined;
+  readonly retryable?: boolean;
+  readonly cause?: unknown;
+}
+
+export class LockError extends Error {
+  readonly code: LockErrorCode;
+  /** The name of the lock, where there is one. */
+  readonly lock: string | undefined;
+  /** Whether the same call may succeed later without anything being changed. */
+  readonly retryable: boolean;
+
+  constructor(code: LockErrorCode, message: string, options: LockErrorOptions = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.code = code;
+    this.lock = options.name;
+    this.retryable = options.retryable ?? false;
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+
+  override get name(): string {
+    return this.constructor.name;
+  }
+}
+
+export class LockTimeoutError extends LockError {
+  declare readonly code: "timeout";
+  /** Who holds the lock, as far as the engine could still be asked. */
+  readonly blockers: readonly ClaimView[];
+  /** My place among the waiters when I gave up (1 is next), if I had one. */
+  readonly place: number | undefined;
+  readonly waitedMs: number;
+
+  constructor(
+    name: string,
+    message: string,
+    details: { blockers: readonly ClaimView[]; place: number | undefined; waitedMs: number },
+  ) {
+    super("timeout", message, { name, retryable: true });
+    this.blockers = details.blockers;
+    this.place = details.place;
+    this.waitedMs = details.waitedMs;
+  }
+}
+
+export class LeaseLostError extends LockError {
+  declare readonly code: "lost";
+  readonly loss: Loss;
+  readonly token: bigint;
+  /** What the operator said, if the lease was forced away. */
+  readonly reason: string | undefined;
+  readonly by: string | undefined;
+
+  constructor(
+    name: string,
+    message: string,
+    details: { loss: Loss; token: bigint; reason?: string | undefined; by?: string | undefined },
+  ) {
+    super("lost", message, { name, retryable: true });
+    this.loss = details.loss;
+    this.token = details.token;
+    this.reason = details.reason;
+    this.by = details.by;
+  }
+}
+
+interface ErrorByCode {
+  timeout: LockTimeoutError;
+  lost: LeaseLostError;
+}
+
+/** Recognises our errors also when they come from another copy of this package. */
+export function isLockError(error: unknown): error is LockError;
+export function isLockError<C extends LockErrorCode>(
+  error: unknown,
+  code: C,
+): error is C extends keyof ErrorByCode ? ErrorByCode[C] : LockError & { readonly code: C };
+export function isLockError(error: unknown, code?: LockErrorCode): boolean {
+  if (typeof error !== "object" || error === null || !(BRAND in error)) return false;
+  return code === undefined || ("code" in error && error.code === code);
+}
+
+export function invalidOption(message: string, name?: string): LockError {
+  return new LockError("invalid-option", message, { name });
+}
+
+/** The engine failed or could not be reached; never used for contention. */
+export function backendError(message: string, options: LockErrorOptions & { retryable: boolean }): LockError {
+  return new LockError("backend", message, options);
+}
+
+/** A rejected value as an error of ours, whatever a client library threw. */
+export function asLockError(error: unknown, what: string): LockError {
+  if (isLockError(error)) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return backendError(`${what}: ${message}`, { retryable: true, cause: error });
+}

@@ -1,0 +1,90 @@
+import { channel, tracingChannel } from "node:diagnostics_channel";
+import type { LockError, Loss } from "./errors.js";
+
+interface About {
+  readonly name: string;
+  /** The first part of the name: few enough to label metrics with. */
+  readonly group: string;
+}
+
+/** What happened, in the order in which it happened in this process. */
+export type LockEvent =
+  | (About & { readonly type: "acquired"; readonly token: bigint; readonly waitedMs: number })
+  | (About & {
+      readonly type: "released";
+      readonly token: bigint;
+      readonly heldMs: number;
+      readonly stillOurs: boolean;
+    })
+  | (About & {
+      readonly type: "lost";
+      readonly token: bigint;
+      readonly loss: Loss;
+      readonly heldMs: number;
+      readonly reason?: string | undefined;
+      readonly by?: string | undefined;
+    })
+  | (About & { readonly type: "timeout"; readonly waitedMs: number })
+  | (About & { readonly type: "slow-wait"; readonly waitedMs: number })
+  | (About & { readonly type: "place-lost"; readonly reason?: string | undefined })
+  | (About & {
+      readonly type: "forced";
+      readonly token: bigint;
+      readonly reason: string;
+      readonly by?: string | undefined;
+    })
+  | (About & { readonly type: "release-failed"; readonly error: LockError })
+  | { readonly type: "renew-failed"; readonly claims: number; readonly error: LockError };
+
+export type LockEventListener = (event: LockEvent) => void;
+
+/** The context of the tracing channels `locktender:acquire` and `locktender:hold`. */
+export interface TraceContext {
+  readonly name: string;
+  readonly group: string;
+  readonly engine: string;
+  token?: bigint;
+}
+
+export const traceAcquire = tracingChannel<string, TraceContext>("locktender:acquire");
+export const traceHold = tracingChannel<string, TraceContext>("locktender:hold");
+
+/** Tells the caller's listener and the channel `locktender:<type>`. */
+export class Events {
+  readonly #listener: LockEventListener | undefined;
+
+  constructor(listener?: LockEventListener) {
+    this.#listener = listener;
+  }
+
+  emit(event: LockEvent): void {
+    const topic = CHANNELS[event.type];
+    if (topic.hasSubscribers) topic.publish(event);
+    if (this.#listener === undefined) return;
+    try {
+      this.#listener(event);
+    } catch (error) {
+      // A listener that throws must not break a lock; whoever wrote it still wants to know.
+      process.emitWarning(
+        `locktender: onEvent threw on "${event.type}": ${String(error)}`,
+        "LocktenderWarning",
+      );
+    }
+  }
+}
+
+const CHANNELS = Object.fromEntries(
+  (
+    [
+      "acquired",
+      "released",
+      "lost",
+      "timeout",
+      "slow-wait",
+      "place-lost",
+      "forced",
+      "release-failed",
+      "renew-failed",
+    ] satisfies LockEvent["type"][]
+  ).map((type) => [type, channel(`locktender:${type}`)]),
+) as Record<LockEvent["type"], ReturnType<typeof channel>>;

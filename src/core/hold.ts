@@ -1,0 +1,177 @@
+import type { Ask } from "./acquire.js";
+import type { Gone } from "./backend.js";
+import { tokenOf } from "./claim.js";
+import { nowMs } from "./clock.js";
+import type { Connection } from "./connection.js";
+import { formatMs } from "./duration.js";
+import { LeaseLostError, type Loss } from "./errors.js";
+import { groupOf } from "./names.js";
+import type { Place, PlaceListener } from "./place.js";
+
+/** A granted claim: what all leases that entered by it share. It ends when the last of them leaves. */
+export class Hold implements PlaceListener {
+  readonly ticket: bigint;
+  readonly token: bigint;
+  readonly grantedAtMs = nowMs();
+  /** How many callbacks of `run` work under it. */
+  running = 0;
+  lost: LeaseLostError | undefined;
+  #users = 1;
+  #controller: AbortController | undefined;
+  #givenBack: Promise<boolean> | undefined;
+
+  constructor(
+    readonly connection: Connection,
+    readonly place: Place,
+    readonly ask: Ask,
+  ) {
+    if (place.ticket === undefined) throw new Error("a hold needs an answered claim");
+    this.ticket = place.ticket;
+    this.token = tokenOf(place.ticket);
+    place.held = true;
+    place.holdLimitMs = this.grantedAtMs + ask.maxHoldMs;
+    place.listener = this;
+    connection.holds.add(this);
+    connection.keeper.holds(place);
+  }
+
+  get name(): string {
+    return this.place.name;
+  }
+
+  /** Made on demand: most leases are never asked for it. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.lost !== undefined) this.#controller.abort(this.lost);
+    }
+    return this.#controller.signal;
+  }
+
+  get ended(): boolean {
+    return this.#givenBack !== undefined;
+  }
+
+  get live(): boolean {
+    return !this.ended && this.lost === undefined && this.place.trusted();
+  }
+
+  remainingMs(): number {
+    return this.live ? Math.max(0, this.place.trustedUntilMs() - nowMs()) : 0;
+  }
+
+  /** The error of a lease that is not live: also when no timer has had a chance to notice yet. */
+  lossError(loss?: Loss): LeaseLostError {
+    if (this.lost !== undefined) return this.lost;
+    return this.#describe(loss ?? (this.connection.keeper.overslept() ? "paused" : "expired"));
+  }
+
+  join(): void {
+    this.#users++;
+  }
+
+  async leave(): Promise<boolean> {
+    this.#users--;
+    return this.#users > 0 ? this.live : this.giveBack();
+  }
+
+  giveBack(): Promise<boolean> {
+    this.#givenBack ??= this.#release();
+    return this.#givenBack;
+  }
+
+  async #release(): Promise<boolean> {
+    const { connection, place } = this;
+    connection.holds.delete(this);
+    const stillOurs = this.lost === undefined && place.trusted();
+    connection.leave(place);
+    if (connection.closed) return false;
+    if (!stillOurs) {
+      // The engine may still have the claim for a moment; nobody needs to wait for the tidying up.
+      if (!this.#takenAway()) connection.inBackground(connection.withdraw(place));
+      return false;
+    }
+    const found = await connection.release(place);
+    connection.events.emit({
+      type: "released",
+      name: this.name,
+      group: groupOf(this.name),
+      token: this.token,
+      heldMs: nowMs() - this.grantedAtMs,
+      stillOurs: found,
+    });
+    return found;
+  }
+
+  #takenAway(): boolean {
+    const loss = this.lost?.loss;
+    return loss === "taken" || loss === "forced" || loss === "session";
+  }
+
+  /** From here on nothing is renewed; the signal tells the holder. */
+  lose(loss: Loss, gone?: Gone): void {
+    if (this.#tell(loss, gone)) this.connection.leave(this.place);
+  }
+
+  /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */
+  close(): void {
+    this.#tell("closed");
+  }
+
+  #tell(loss: Loss, gone?: Gone): boolean {
+    if (this.lost !== undefined || this.ended) return false;
+    this.lost = this.#describe(loss, gone);
+    this.connection.events.emit({
+      type: "lost",
+      name: this.name,
+      group: groupOf(this.name),
+      token: this.token,
+      loss,
+      heldMs: nowMs() - this.grantedAtMs,
+      reason: gone?.reason,
+      by: gone?.by,
+    });
+    this.#controller?.abort(this.lost);
+    return true;
+  }
+
+  #describe(loss: Loss, gone?: Gone): LeaseLostError {
+    const { place } = this;
+    const by = gone?.by === undefined ? "" : ` by ${gone.by}`;
+    const said = gone?.reason === undefined ? "" : `: ${JSON.stringify(gone.reason)}`;
+    const limited = place.fixed || nowMs() >= place.holdLimitMs;
+    const story: Readonly<Record<Loss, string>> = {
+      expired: limited
+        ? "its fixed time is over. Give it more time, or let it be renewed"
+        : `it could not be renewed within its ttl of ${formatMs(place.ttlMs)}, so somebody else may be let in now`,
+      taken: "the engine no longer has it (flushed, evicted, or lost in a failover)",
+      forced: `it was taken away${by}${said}`,
+      paused: `this process did not run for longer than its ttl of ${formatMs(place.ttlMs)} allowed (a pause, a blocked event loop, or a sleeping machine)`,
+      session: "the session with the engine is over",
+      closed: "the connection was closed while it was held",
+    };
+    return new LeaseLostError(
+      this.name,
+      `lost the lock "${this.name}" (token ${this.token}) after ${formatMs(nowMs() - this.grantedAtMs)}: ${story[loss]}. Stop the protected work; what it still writes must be refused by its token.`,
+      { loss, token: this.token, reason: gone?.reason, by: gone?.by },
+    );
+  }
+
+  // What the keeper and the bell say about the place:
+
+  expired(paused: boolean): void {
+    this.lose(paused ? "paused" : "expired");
+  }
+
+  gone(gone: Gone): void {
+    this.lose(gone.loss, gone);
+  }
+
+  granted(): void {
+    // Known already.
+  }
+
+  rung(): void {
+    // A hint to ask again means nothing to a holder: the keeper asks.
+  }
+}

@@ -1,0 +1,137 @@
+import { claimRequest } from "./acquire.js";
+import { nowMs } from "./clock.js";
+import { invalidOption, LockError } from "./errors.js";
+import type { Hold } from "./hold.js";
+import { noteText } from "./options.js";
+import { timeoutError } from "./timeout.js";
+import { Turns } from "./turns.js";
+
+/** A lease and the leases of the same call chain around it. */
+export interface Frame {
+  readonly lease: Lease;
+  readonly outer: Frame | undefined;
+}
+
+/** An exclusive grant. There is nothing to release without one, and no way to forge one. */
+export class Lease {
+  /** @internal */
+  readonly frame: Frame;
+  /** @internal */
+  readonly hold: Hold;
+  readonly #children = new Turns();
+  readonly #onRelease: (() => void) | undefined;
+  #released: Promise<boolean> | undefined;
+
+  /** @internal */
+  constructor(hold: Hold, outer: Frame | undefined, onRelease?: () => void) {
+    this.hold = hold;
+    this.frame = { lease: this, outer };
+    this.#onRelease = onRelease;
+  }
+
+  get name(): string {
+    return this.hold.name;
+  }
+
+  /** Greater than the token of every grant before it; pass it to what the lock protects. */
+  get token(): bigint {
+    return this.hold.token;
+  }
+
+  /** Aborts with a `LeaseLostError` as soon as this holder can no longer be sure. */
+  get signal(): AbortSignal {
+    return this.hold.signal;
+  }
+
+  /** Compares clocks at each look, so it says no at the first look after a pause. */
+  get held(): boolean {
+    return this.#released === undefined && this.hold.live;
+  }
+
+  /** @internal */
+  get released(): boolean {
+    return this.#released !== undefined;
+  }
+
+  /** How long this lease can be trusted if it were not renewed any more. */
+  remainingMs(): number {
+    return this.#released === undefined ? this.hold.remainingMs() : 0;
+  }
+
+  assertHeld(): void {
+    if (this.#released !== undefined) {
+      throw new LockError("closed", `the lease on "${this.name}" was released before.`, { name: this.name });
+    }
+    if (!this.hold.live) throw this.hold.lossError();
+  }
+
+  /** Changes what others see of this lease. */
+  async update(change: { readonly note: string }): Promise<void> {
+    const note = noteText(change.note);
+    this.assertHeld();
+    const { connection, place, ask } = this.hold;
+    const sentAtMs = nowMs();
+    const answer = await connection.backend.claim(claimRequest(connection, ask, place, note));
+    if (answer.state === "granted") place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
+    else this.hold.gone(answer.state === "gone" ? answer : { state: "gone", loss: "taken" });
+    this.assertHeld();
+  }
+
+  /** Idempotent. Says whether the claim was still ours. */
+  release(): Promise<boolean> {
+    this.#released ??= this.#leave();
+    return this.#released;
+  }
+
+  #leave(): Promise<boolean> {
+    this.#onRelease?.();
+    return this.hold.leave();
+  }
+
+  /** A failed release is an event here, as in `run`: the work is done, and the ttl ends the claim. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.release();
+    } catch (error) {
+      this.hold.connection.releaseFailed(this.name, error);
+    }
+  }
+
+  toJSON(): { name: string; token: string; held: boolean; remainingMs: number } {
+    const remainingMs = Math.round(this.remainingMs());
+    return { name: this.name, token: this.token.toString(), held: this.held, remainingMs };
+  }
+
+  /**
+   * Enters again inside this lease, at no cost to the engine. Siblings take turns. `undefined` if a
+   * sibling is in and the caller does not want to wait.
+   * @internal
+   */
+  async reenter(waitMs: number, signal: AbortSignal | undefined): Promise<Lease | undefined> {
+    this.hold.join();
+    const startMs = nowMs();
+    try {
+      const turn = await this.#children.take(waitMs, signal);
+      if (!this.hold.live) {
+        turn?.();
+        throw this.hold.lossError();
+      }
+      if (turn !== undefined) return new Lease(this.hold, this.frame, turn);
+    } catch (error) {
+      await this.hold.leave();
+      throw error;
+    }
+    await this.hold.leave();
+    if (waitMs === 0) return undefined;
+    throw await timeoutError(this.hold.connection, this.name, nowMs() - startMs);
+  }
+}
+
+/** Only a lease of ours can be passed on, and only while it is held. */
+export function frameOf(within: unknown): Frame {
+  if (!(within instanceof Lease))
+    throw invalidOption("within: give the lease to enter by, or null to stand outside.");
+  if (within.released) throw invalidOption(`within: the lease on "${within.name}" was released before.`);
+  within.assertHeld();
+  return within.frame;
+}

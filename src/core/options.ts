@@ -1,0 +1,142 @@
+import type { Ask } from "./acquire.js";
+import { type Duration, durationMs } from "./duration.js";
+import { invalidOption } from "./errors.js";
+import type { Lease } from "./lease.js";
+
+const SHORTEST_TTL_MS = 20;
+const LONGEST_TTL_MS = 86_400_000;
+const LONGEST_NOTE = 1_000;
+const MOST_WAITERS = 1_000_000;
+
+export interface AcquireOptions {
+  /** How long to wait: `"30s"` unless set at `connect`; `Infinity` is explicit; `0` asks once. */
+  readonly wait?: Duration;
+  /** Ends the wait with the signal's own reason. */
+  readonly signal?: AbortSignal;
+  /** How long the claim lives without being renewed. */
+  readonly ttl?: Duration;
+  /** `false`: a fixed lease. Its ttl counts once, from the grant. */
+  readonly renew?: boolean;
+  /** Nobody else is let in earlier than this, whatever the holder does. */
+  readonly minHold?: Duration;
+  /** Renewed, but not held longer than this. */
+  readonly maxHold?: Duration;
+  /** What others see of this claim. */
+  readonly note?: string;
+  /** Enter by this lease; `null` stands outside the call chain. */
+  readonly within?: Lease | null;
+  /** Enter again if this call chain already holds the lock. */
+  readonly reentrant?: boolean;
+  /** Do not queue behind more than this many. */
+  readonly maxWaiters?: number;
+}
+
+export type TryOptions = Omit<AcquireOptions, "wait" | "maxWaiters">;
+
+export interface Defaults {
+  readonly ttlMs: number;
+  readonly waitMs: number;
+  readonly reentrant: boolean;
+  readonly maxWaiters: number | undefined;
+}
+
+const KNOWN = new Set<string>([
+  "wait",
+  "signal",
+  "ttl",
+  "renew",
+  "minHold",
+  "maxHold",
+  "note",
+  "within",
+  "reentrant",
+  "maxWaiters",
+] satisfies (keyof AcquireOptions)[]);
+
+export function ttlOption(value: unknown): number {
+  return durationMs("ttl", value, { minMs: SHORTEST_TTL_MS, maxMs: LONGEST_TTL_MS });
+}
+
+export function waitOption(value: unknown): number {
+  return durationMs("wait", value, { infinite: true });
+}
+
+/** A misspelt option would silently weaken a lock, so it is an error. */
+export function knownOptions(options: object, known: ReadonlySet<string>, where: string): void {
+  if (typeof options !== "object" || options === null)
+    throw invalidOption(`${where}: the options must be an object.`);
+  for (const key of Object.keys(options)) {
+    if (!known.has(key)) {
+      throw invalidOption(
+        `${where}: there is no option "${key.slice(0, 40)}". Known are ${[...known].join(", ")}.`,
+      );
+    }
+  }
+}
+
+export function noteText(note: unknown): string {
+  if (typeof note !== "string" || note.length > LONGEST_NOTE) {
+    throw invalidOption(`note: must be a string of at most ${LONGEST_NOTE} characters.`);
+  }
+  return note;
+}
+
+export function maxWaitersOption(value: unknown): number {
+  if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > MOST_WAITERS) {
+    throw invalidOption(
+      `maxWaiters: must be a whole number from 0 to ${MOST_WAITERS}, not ${String(value)}.`,
+    );
+  }
+  return value as number;
+}
+
+function flag(option: string, value: unknown): boolean {
+  if (typeof value !== "boolean")
+    throw invalidOption(`${option}: must be true or false, not ${String(value)}.`);
+  return value;
+}
+
+/** The options of one call as numbers, or an error that says which of them cannot be meant. */
+export function readOptions(
+  resource: { readonly name: string; readonly weight: number; readonly capacity: number },
+  options: AcquireOptions,
+  defaults: Defaults,
+): Ask & { readonly reentrant: boolean } {
+  const { name } = resource;
+  knownOptions(options, KNOWN, `lock "${name}"`);
+  const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
+  const fixed = options.renew !== undefined && !flag("renew", options.renew);
+  const minHoldMs =
+    options.minHold === undefined ? 0 : durationMs("minHold", options.minHold, { maxMs: LONGEST_TTL_MS });
+  const maxHoldMs =
+    options.maxHold === undefined
+      ? Infinity
+      : durationMs("maxHold", options.maxHold, { minMs: SHORTEST_TTL_MS });
+  if (fixed && maxHoldMs !== Infinity) {
+    throw invalidOption(
+      "maxHold: a lease with renew: false ends with its ttl anyway; give one of them.",
+      name,
+    );
+  }
+  if (minHoldMs > maxHoldMs || (fixed && minHoldMs > ttlMs)) {
+    throw invalidOption(
+      "minHold: must not be longer than the lease may last (maxHold, or ttl with renew: false).",
+      name,
+    );
+  }
+  if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
+    throw invalidOption("signal: must be an AbortSignal.", name);
+  }
+  return {
+    ...resource,
+    ttlMs: Math.min(ttlMs, maxHoldMs),
+    fixed,
+    minHoldMs,
+    maxHoldMs,
+    waitMs: options.wait === undefined ? defaults.waitMs : waitOption(options.wait),
+    signal: options.signal,
+    note: options.note === undefined ? "" : noteText(options.note),
+    maxWaiters: options.maxWaiters === undefined ? defaults.maxWaiters : maxWaitersOption(options.maxWaiters),
+    reentrant: options.reentrant === undefined ? defaults.reentrant : flag("reentrant", options.reentrant),
+  };
+}

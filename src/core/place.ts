@@ -1,0 +1,98 @@
+import { randomBytes } from "node:crypto";
+import type { Gone, News, Renewal, Unwatch } from "./backend.js";
+import type { Claim } from "./claim.js";
+import { driftMs, knownSleepMs, lookForSleepMs, nowMs } from "./clock.js";
+
+/** Who is to be told what the keeper and the bell learn about a place. */
+export interface PlaceListener {
+  /** Something may have changed: ask. */
+  rung(): void;
+  granted(): void;
+  gone(gone: Gone): void;
+  /** The trust in a held place has run out. */
+  expired(paused: boolean): void;
+}
+
+/**
+ * My claim, as far as this process knows: its ticket, and until when the engine's last acknowledged
+ * answer lets us trust that the claim is there.
+ */
+export class Place {
+  readonly id = randomBytes(16).toString("base64url");
+  ticket: bigint | undefined;
+  held = false;
+  listener: PlaceListener | undefined;
+  /** A lease that is not to be held longer than this is neither trusted nor renewed beyond it. */
+  holdLimitMs = Infinity;
+  /** When the keeper refreshes it next. */
+  dueMs = Infinity;
+  /** Ends the subscription to news about it. */
+  unwatch: Unwatch | undefined;
+  #trustedUntilMs = -Infinity;
+  #sleptMs = 0;
+
+  constructor(
+    readonly name: string,
+    readonly ttlMs: number,
+    /** The time to live counts once, from the grant. */
+    readonly fixed: boolean,
+    /** Whether the engine's ring alone may grant it, or its own answer must set the deadline. */
+    readonly grantedByRing: boolean,
+  ) {}
+
+  /** The engine has answered a request that we sent at `sentAtMs`. */
+  acknowledge(ticket: bigint, remainingMs: number, sentAtMs: number): void {
+    if (ticket !== this.ticket) {
+      this.ticket = ticket;
+      this.#trustedUntilMs = -Infinity;
+    }
+    // Counted from the sending: the engine may have acted at any moment since then.
+    const untilMs = sentAtMs + remainingMs - driftMs(this.ttlMs);
+    if (untilMs <= this.#trustedUntilMs) return;
+    this.#trustedUntilMs = untilMs;
+    this.#sleptMs = knownSleepMs();
+  }
+
+  /** On our monotonic clock; a sleep of the machine since the last answer brings it nearer. */
+  trustedUntilMs(): number {
+    const sleptMs = knownSleepMs() - this.#sleptMs;
+    return Math.min(this.#trustedUntilMs - sleptMs, this.holdLimitMs);
+  }
+
+  /** Clocks are compared at each look: a timer that sets a flag is late exactly when it matters. */
+  trusted(): boolean {
+    lookForSleepMs();
+    return nowMs() < this.trustedUntilMs();
+  }
+
+  /** What a renewal sent now may ask for; 0 means: leave it alone. */
+  renewalMs(atMs: number): number {
+    if (this.ticket === undefined || (this.held && this.fixed)) return 0;
+    return Math.max(0, Math.min(this.ttlMs, Math.ceil(this.holdLimitMs - atMs)));
+  }
+
+  claim(): Claim | undefined {
+    return this.ticket === undefined ? undefined : { name: this.name, id: this.id, ticket: this.ticket };
+  }
+
+  renewed(ticket: bigint, renewal: Renewal, sentAtMs: number): void {
+    if (ticket !== this.ticket) return;
+    if (renewal.state === "gone") return this.listener?.gone(renewal);
+    if (renewal.state === "held") {
+      this.acknowledge(ticket, renewal.remainingMs, sentAtMs);
+      if (!this.held) this.listener?.rung();
+      return;
+    }
+    // A lossy failover can put a holder back into the queue: it holds nothing any more.
+    if (this.held) return this.listener?.gone({ state: "gone", loss: "taken" });
+    this.acknowledge(ticket, renewal.remainingMs, sentAtMs);
+  }
+
+  /** A ring is a hint, unless it carries my current ticket and I still trust my place. */
+  ring(news?: News): void {
+    if (news === undefined || news.ticket !== this.ticket) return this.listener?.rung();
+    if (news.state === "gone") return this.listener?.gone(news);
+    if (this.grantedByRing && this.trusted()) return this.listener?.granted();
+    this.listener?.rung();
+  }
+}

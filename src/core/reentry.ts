@@ -1,0 +1,41 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Connection } from "./connection.js";
+import { LockError } from "./errors.js";
+import { type Frame, frameOf, type Lease } from "./lease.js";
+
+/**
+ * The call chain carries live leases, not flags: work that outlives its lease is a stranger and queues
+ * like anyone.
+ */
+const chain = new AsyncLocalStorage<Frame | undefined>();
+
+export function runInChain<T>(lease: Lease, work: () => T): T {
+  return chain.run(lease.frame, work);
+}
+
+/** The chain that a new lease belongs to: the caller's, an explicit one, or none. */
+export function chainOf(within: Lease | null | undefined): Frame | undefined {
+  if (within === null) return undefined;
+  return within === undefined ? chain.getStore() : frameOf(within);
+}
+
+/** The innermost lease of this chain on that very lock, if it is still held. */
+export function heldInChain(
+  frame: Frame | undefined,
+  connection: Connection,
+  name: string,
+): Lease | undefined {
+  for (let at = frame; at !== undefined; at = at.outer) {
+    const { lease } = at;
+    if (lease.name === name && lease.hold.connection === connection && lease.held) return lease;
+  }
+  return undefined;
+}
+
+export function selfDeadlock(name: string): LockError {
+  return new LockError(
+    "self-deadlock",
+    `this call chain already holds "${name}" and would wait for itself. Pass the lease on, use { reentrant: true }, or say { within: null } if this work is independent.`,
+    { name },
+  );
+}

@@ -1,0 +1,34 @@
+import { tokenOf } from "./claim.js";
+import type { Connection } from "./connection.js";
+import { formatMs } from "./duration.js";
+import { LockTimeoutError } from "./errors.js";
+import { describeHolder, type ResourceView, viewOf } from "./inspect.js";
+
+/** The state of one resource now, or `undefined` if nobody is there. */
+export async function lookAt(connection: Connection, name: string): Promise<ResourceView | undefined> {
+  for await (const record of connection.backend.list({ name })) return viewOf(record);
+  return undefined;
+}
+
+/** The error of a wait that was too long: who holds the lock, from where, since when, and my place. */
+export async function timeoutError(
+  connection: Connection,
+  name: string,
+  waitedMs: number,
+  ticket?: bigint,
+): Promise<LockTimeoutError> {
+  // The engine answered a moment ago; should it fail just now, the error is told with less in it.
+  const view = await lookAt(connection, name).catch(() => undefined);
+  const mine = ticket === undefined ? undefined : tokenOf(ticket);
+  const blockers = (view?.holders ?? []).filter((holder) => holder.token !== mine);
+  const index = view?.waiters.findIndex((waiter) => waiter.token === mine) ?? -1;
+  const place = index === -1 ? undefined : index + 1;
+  const lines = [
+    waitedMs === 0 ? `"${name}" is taken` : `gave up on "${name}" after waiting ${formatMs(waitedMs)}`,
+    ...blockers.slice(0, 3).map((holder) => `  held by ${describeHolder(holder)}`),
+    ...(blockers.length > 3 ? [`  and by ${blockers.length - 3} more`] : []),
+    ...(blockers.length === 0 ? ["  nobody holds it any more"] : []),
+    ...(place === undefined ? [] : [`  my place in the queue was ${place} of ${view?.waiters.length}`]),
+  ];
+  return new LockTimeoutError(name, lines.join("\n"), { blockers, place, waitedMs });
+}

@@ -1,0 +1,46 @@
+import { LONGEST_TIMER_MS } from "./duration.js";
+
+/** One at a time inside this process, first come, first served. */
+export class Turns {
+  #busy = false;
+  readonly #queue = new Set<() => void>();
+
+  /** Resolves to a function that ends the turn, or to `undefined` if the wait was too short. */
+  async take(waitMs: number, signal: AbortSignal | undefined): Promise<(() => void) | undefined> {
+    signal?.throwIfAborted();
+    if (this.#busy && (waitMs === 0 || !(await this.#wait(waitMs, signal)))) return undefined;
+    this.#busy = true;
+    return () => this.#next();
+  }
+
+  #wait(waitMs: number, signal: AbortSignal | undefined): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", onAbort);
+        this.#queue.delete(onTurn);
+      };
+      const onTurn = () => {
+        end();
+        resolve(true);
+      };
+      const onAbort = () => {
+        end();
+        reject(signal?.reason);
+      };
+      const onTime = () => {
+        end();
+        resolve(false);
+      };
+      const timer = setTimeout(onTime, Math.min(waitMs, LONGEST_TIMER_MS));
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#queue.add(onTurn);
+    });
+  }
+
+  #next(): void {
+    // The turn is handed over directly, so that nobody who comes in between overtakes.
+    for (const onTurn of this.#queue) return onTurn();
+    this.#busy = false;
+  }
+}

@@ -1,0 +1,61 @@
+import type { Connection } from "../core/connection.js";
+import { type Duration, durationMs, LONGEST_TIMER_MS } from "../core/duration.js";
+import { knownOptions } from "../core/options.js";
+
+export interface CloseOptions {
+  /** How long running callbacks may go on; `"20s"` if not given. */
+  readonly drain?: Duration;
+  /** How long they get after their signals have aborted; `"5s"` if not given. */
+  readonly abort?: Duration;
+}
+
+interface CloseTimes {
+  readonly drainMs: number;
+  readonly abortMs: number;
+}
+
+export function readCloseOptions(options: CloseOptions): CloseTimes {
+  knownOptions(options, new Set(["drain", "abort"]), "close");
+  return {
+    drainMs: durationMs("drain", options.drain ?? "20s"),
+    abortMs: durationMs("abort", options.abort ?? "5s"),
+  };
+}
+
+const closings = new WeakMap<Connection, Promise<void>>();
+
+/**
+ * No new claims; waiters withdraw; callbacks may finish, then are told to stop. Who still runs after that
+ * is not released: renewal stops and the ttl ends the claim, so nobody is let in beside a first holder.
+ */
+export function closeConnection(connection: Connection, times: CloseTimes): Promise<void> {
+  const closing = closings.get(connection) ?? shutDown(connection, times);
+  closings.set(connection, closing);
+  return closing;
+}
+
+async function shutDown(connection: Connection, { drainMs, abortMs }: CloseTimes): Promise<void> {
+  connection.stopEntry();
+  await settled(connection.runs, drainMs);
+  for (const hold of [...connection.holds]) {
+    hold.close();
+    // A lease taken with `acquire` has no callback to wait for: it is told, then given back.
+    if (hold.running === 0) connection.inBackground(hold.giveBack());
+  }
+  await settled(connection.runs, abortMs);
+  await connection.finish();
+}
+
+async function settled(runs: ReadonlySet<Promise<unknown>>, withinMs: number): Promise<void> {
+  if (runs.size === 0) return;
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, Math.min(withinMs, LONGEST_TIMER_MS));
+  });
+  // A callback may start others by entering again, so the set is looked at until it is empty.
+  const done = (async () => {
+    while (runs.size > 0) await Promise.allSettled(runs);
+  })();
+  await Promise.race([done, late]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,54 @@
+import { admit, tokenOf } from "../core/claim.js";
+import type { Connection } from "../core/connection.js";
+import { invalidOption } from "../core/errors.js";
+import { type ClaimView, viewOf } from "../core/inspect.js";
+import { groupOf } from "../core/names.js";
+import { knownOptions } from "../core/options.js";
+
+export interface ForceReleaseOptions {
+  /** Only this holder; without it, all of them. */
+  readonly token?: bigint;
+  /** What the victim and the logs are told. */
+  readonly reason: string;
+  readonly by?: string;
+}
+
+const KNOWN = new Set<string>(["token", "reason", "by"] satisfies (keyof ForceReleaseOptions)[]);
+const LONGEST_TEXT = 500;
+
+/** Holders only: a waiter has nothing that could be taken away. */
+export async function forceRelease(
+  connection: Connection,
+  name: string,
+  options: ForceReleaseOptions,
+): Promise<readonly ClaimView[]> {
+  const force = readForce(options);
+  connection.assertOpen(name);
+  const victims: ClaimView[] = [];
+  for await (const record of connection.backend.list({ name })) {
+    const { holders } = viewOf(record);
+    for (const [index, claim] of record.claims.slice(0, admit(record.claims, record.capacity)).entries()) {
+      const holder = holders[index];
+      if (holder === undefined || (options.token !== undefined && tokenOf(claim.ticket) !== options.token))
+        continue;
+      if (!(await connection.backend.release(claim, force))) continue;
+      victims.push(holder);
+      connection.events.emit({ type: "forced", name, group: groupOf(name), token: holder.token, ...force });
+    }
+  }
+  return victims;
+}
+
+function readForce(options: ForceReleaseOptions): { reason: string; by?: string } {
+  knownOptions(options, KNOWN, "forceRelease");
+  const { reason, by, token } = options;
+  if (typeof reason !== "string" || reason === "" || reason.length > LONGEST_TEXT) {
+    throw invalidOption(`reason: say in at most ${LONGEST_TEXT} characters why; the victim is told.`);
+  }
+  if (by !== undefined && (typeof by !== "string" || by.length > LONGEST_TEXT)) {
+    throw invalidOption(`by: must be a string of at most ${LONGEST_TEXT} characters.`);
+  }
+  if (token !== undefined && typeof token !== "bigint")
+    throw invalidOption("token: must be the bigint of a lease.");
+  return by === undefined ? { reason } : { reason, by };
+}

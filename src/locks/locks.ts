@@ -1,0 +1,131 @@
+import { hostname } from "node:os";
+import type { Backend, Traits } from "../core/backend.js";
+import type { Owner } from "../core/claim.js";
+import { Connection } from "../core/connection.js";
+import type { Duration } from "../core/duration.js";
+import { LockError } from "../core/errors.js";
+import { Events, type LockEventListener } from "../core/events.js";
+import { type ResourceView, viewOf } from "../core/inspect.js";
+import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
+import { knownOptions, ttlOption, waitOption } from "../core/options.js";
+import { lookAt } from "../core/timeout.js";
+import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
+import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
+import type { Lockable } from "./lockable.js";
+import { createMutex, type MutexOptions } from "./mutex.js";
+import { closeOnSigterm } from "./sigterm.js";
+
+export interface LocksOptions {
+  /** How long a claim lives without being renewed; `"15s"` if not given. */
+  readonly ttl?: Duration;
+  /** How long to wait for a lock; `"30s"` if not given. */
+  readonly wait?: Duration;
+  /** Who we are, as others see it. */
+  readonly owner?: { readonly service?: string; readonly instance?: string; readonly version?: string };
+  /** Refuse an engine that cannot promise this. */
+  readonly require?: { readonly fencing?: true; readonly queueing?: true };
+  readonly onEvent?: LockEventListener;
+  /** On SIGTERM, do what `close` does, then let the process end as it would have. */
+  readonly closeOnSigterm?: true | CloseOptions;
+}
+
+export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
+  "ttl",
+  "wait",
+  "owner",
+  "require",
+  "onEvent",
+  "closeOnSigterm",
+] satisfies (keyof LocksOptions)[]);
+
+/** All the locks of one engine. */
+export class Locks {
+  readonly #connection: Connection;
+  readonly #scope: readonly string[];
+  readonly #defaults: { readonly ttlMs: number; readonly waitMs: number };
+
+  /** @internal */
+  constructor(connection: Connection, scope: readonly string[], defaults: { ttlMs: number; waitMs: number }) {
+    this.#connection = connection;
+    this.#scope = scope;
+    this.#defaults = defaults;
+  }
+
+  /** What the engine promises, and what breaks the promise. */
+  get guarantees(): Traits {
+    return this.#connection.backend.traits;
+  }
+
+  /** The same locks under names that begin with these parts. */
+  scope(...parts: readonly [string, ...string[]]): Locks {
+    joinParts(parts);
+    return new Locks(this.#connection, [...this.#scope, ...parts], this.#defaults);
+  }
+
+  mutex(name: LockName, options: MutexOptions = {}): Lockable {
+    return createMutex(this.#connection, this.#name(name), options, this.#defaults);
+  }
+
+  /** Who holds a lock and who waits for it, in order. */
+  async inspect(name: LockName): Promise<ResourceView> {
+    const full = this.#name(name);
+    return (await lookAt(this.#connection, full)) ?? { name: full, capacity: 0, holders: [], waiters: [] };
+  }
+
+  /** Every name that is held or waited for. */
+  async *list(query: { readonly prefix?: string } = {}): AsyncGenerator<ResourceView, void, undefined> {
+    const prefix = canonicalPrefix(query.prefix ?? "", this.#scope);
+    for await (const record of this.#connection.backend.list({ prefix })) yield viewOf(record);
+  }
+
+  /** Takes the lock away from its holders, who are told. Resolves to the victims. */
+  forceRelease(name: LockName, options: ForceReleaseOptions): ReturnType<typeof forceRelease> {
+    return forceRelease(this.#connection, this.#name(name), options);
+  }
+
+  /** Ends the connection without ever letting a second holder in beside a first. */
+  close(options: CloseOptions = {}): Promise<void> {
+    return closeConnection(this.#connection, readCloseOptions(options));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #name(name: LockName): string {
+    return canonicalName(name, this.#scope);
+  }
+}
+
+/** Locks on an engine that is already at hand; connects on first use. */
+export function createLocks(backend: Backend, options: LocksOptions = {}): Locks {
+  knownOptions(options, LOCKS_OPTIONS, "createLocks");
+  requireTraits(backend.traits, options.require ?? {});
+  const defaults = { ttlMs: ttlOption(options.ttl ?? "15s"), waitMs: waitOption(options.wait ?? "30s") };
+  const connection = new Connection(backend, new Events(options.onEvent), ownerOf(options.owner ?? {}));
+  if (options.closeOnSigterm !== undefined) {
+    const close = readCloseOptions(options.closeOnSigterm === true ? {} : options.closeOnSigterm);
+    closeOnSigterm(connection, () => closeConnection(connection, close));
+  }
+  return new Locks(connection, [], defaults);
+}
+
+function requireTraits(traits: Traits, require: NonNullable<LocksOptions["require"]>): void {
+  knownOptions(require, new Set(["fencing", "queueing"]), "require");
+  for (const trait of ["fencing", "queueing"] as const) {
+    if (require[trait] && !traits[trait]) {
+      throw new LockError("unsupported", `${traits.engine} does not offer ${trait}, which is required here.`);
+    }
+  }
+}
+
+function ownerOf(given: NonNullable<LocksOptions["owner"]>): Owner {
+  knownOptions(given, new Set(["service", "instance", "version"]), "owner");
+  for (const [key, value] of Object.entries(given)) {
+    if (value !== undefined && (typeof value !== "string" || value.length > 200)) {
+      throw new LockError("invalid-option", `owner.${key}: must be a string of at most 200 characters.`);
+    }
+  }
+  const host = hostname();
+  return { ...given, instance: given.instance ?? `${host}-${process.pid}`, host, pid: process.pid };
+}

@@ -1,0 +1,181 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { freePort, freePorts } from "./free-port.js";
+import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
+
+export interface RedisNode extends Stoppable {
+  port: number;
+  process: ServerProcess;
+}
+
+export interface RedisSingle extends Stoppable {
+  url: string;
+  node: RedisNode;
+}
+
+export interface RedisCluster extends Stoppable {
+  url: string;
+  /** In the order of their slots: the first third, the second, the last. */
+  nodes: RedisNode[];
+}
+
+export interface RedisSentinel extends Stoppable {
+  url: string;
+  masterName: string;
+  /** Master and replicas as they were at the start: after a failover a replica is the master. */
+  master: RedisNode;
+  replicas: RedisNode[];
+  sentinels: RedisNode[];
+}
+
+type Words = [command: string, ...args: (string | number)[]];
+
+export const REDIS_PROGRAM = { program: "redis-server", package: "redis-server" };
+
+const HOST = "127.0.0.1";
+const SLOTS = 16_384;
+const MASTER_NAME = "mymaster";
+const FORM_TIMEOUT_MS = 20_000;
+const POLL_MS = 50;
+const CONFIG_FILE = "redis.conf";
+
+/** Redis 7 or later: enable-debug-command lets tests use DEBUG. Nothing is kept on disk. */
+const DATA_CONFIG = [
+  'save ""',
+  "appendonly no",
+  "enable-debug-command local",
+  "repl-diskless-sync-delay 0", // else a master waits 5 s for more replicas to come before it syncs the first
+];
+
+export async function startRedisSingle(): Promise<RedisSingle> {
+  const node = await startNode("redis", await freePort(), DATA_CONFIG);
+  return { url: `redis://${addresses([node])}`, node, stop: () => node.stop() };
+}
+
+/** Three masters without replicas that share the slots evenly. */
+export async function startRedisCluster(): Promise<RedisCluster> {
+  const ports = await freePorts(3);
+  const busPorts = await freePorts(3);
+  const nodes = await allOrNone(
+    ports.map((port, index) =>
+      startNode("cluster", port, [
+        ...DATA_CONFIG,
+        "cluster-enabled yes",
+        `cluster-port ${busPorts[index]}`,
+        "cluster-node-timeout 5000",
+      ]),
+    ),
+  );
+  return await orStop(nodes, async () => {
+    const firstSlots = ports.map((_, index) => Math.floor((SLOTS * index) / ports.length));
+    for (const [index, port] of ports.entries()) {
+      // With epochs that differ from the start, no rounds of gossip are needed to tell the claims apart.
+      await askRedis(port, "CLUSTER", "SET-CONFIG-EPOCH", index + 1);
+      const lastSlot = (firstSlots[index + 1] ?? SLOTS) - 1;
+      await askRedis(port, "CLUSTER", "ADDSLOTSRANGE", firstSlots[index] ?? 0, lastSlot);
+      for (const [other, otherPort] of ports.entries()) {
+        if (other < index) await askRedis(port, "CLUSTER", "MEET", HOST, otherPort, busPorts[other] ?? 0);
+      }
+    }
+    const signs = ["cluster_state:ok", `cluster_slots_ok:${SLOTS}`, `cluster_known_nodes:${ports.length}`];
+    await Promise.all(ports.map((port) => untilTold(port, ["CLUSTER", "INFO"], signs)));
+    return { url: `redis+cluster://${addresses(nodes)}`, nodes, stop: () => stopAll(nodes) };
+  });
+}
+
+/** A master with two replicas, watched by three sentinels of which two must agree: fails over in 2-3 s. */
+export async function startRedisSentinel(): Promise<RedisSentinel> {
+  const [masterPort = 0, ...replicaPorts] = await freePorts(3);
+  const sentinelPorts = await freePorts(3);
+  const replicaConfig = [...DATA_CONFIG, `replicaof ${HOST} ${masterPort}`];
+  const master = await startNode("master", masterPort, DATA_CONFIG);
+  const running = [master];
+  return await orStop(running, async () => {
+    const replicas = await allOrNone(replicaPorts.map((port) => startNode("replica", port, replicaConfig)));
+    running.push(...replicas);
+    // A sentinel looks for replicas as it starts and then every 10 s only, so they must be there by then.
+    await untilTold(masterPort, ["INFO", "replication"], [/state=online[\s\S]*state=online/]);
+
+    const sentinelConfig = [
+      `sentinel monitor ${MASTER_NAME} ${HOST} ${masterPort} 2`,
+      `sentinel down-after-milliseconds ${MASTER_NAME} 1000`,
+      `sentinel failover-timeout ${MASTER_NAME} 3000`,
+    ];
+    const sentinels = await allOrNone(
+      sentinelPorts.map((port) => startNode("sentinel", port, sentinelConfig, ["--sentinel"])),
+    );
+    running.push(...sentinels);
+    const signs = ["status=ok", "slaves=2", "sentinels=3"];
+    await Promise.all(sentinelPorts.map((port) => untilTold(port, ["INFO", "sentinel"], signs)));
+    const url = `redis+sentinel://${addresses(sentinels)}/${MASTER_NAME}`;
+    return { url, masterName: MASTER_NAME, master, replicas, sentinels, stop: () => stopAll(running) };
+  });
+}
+
+/** Asks one question over a connection of its own, and fails soon when nobody answers. */
+export async function askRedis(port: number, ...[command, ...args]: Words): Promise<unknown> {
+  const redis = new Redis({
+    host: HOST,
+    port,
+    lazyConnect: true,
+    enableReadyCheck: false,
+    retryStrategy: null,
+    connectTimeout: 1_000,
+    commandTimeout: 2_000,
+  });
+  redis.on("error", () => {}); // connect() or call() rejects with it
+  try {
+    await redis.connect();
+    return await redis.call(command, ...args);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** Asks again until the answer shows all the signs. */
+async function untilTold(port: number, question: Words, signs: readonly (string | RegExp)[]): Promise<void> {
+  const deadline = performance.now() + FORM_TIMEOUT_MS;
+  for (;;) {
+    const answer = String(await askRedis(port, ...question));
+    if (signs.every((sign) => answer.search(sign) >= 0)) return;
+    if (performance.now() > deadline) {
+      throw new Error(`Redis on port ${port} never showed ${signs.join(" and ")}, but:\n${answer}`);
+    }
+    await sleep(POLL_MS);
+  }
+}
+
+async function startNode(
+  name: string,
+  port: number,
+  config: readonly string[],
+  flags: readonly string[] = [],
+): Promise<RedisNode> {
+  const lines = [`port ${port}`, `bind ${HOST}`, "protected-mode no", "daemonize no", ...config];
+  const process = await ServerProcess.start({
+    name: `${name}-${port}`,
+    program: REDIS_PROGRAM.program,
+    // A file and not arguments, because a failover rewrites it: a restarted node must know its new role.
+    args: [CONFIG_FILE, ...flags],
+    files: { [CONFIG_FILE]: `${lines.join("\n")}\n` },
+    answers: async (pid) => {
+      // Another server may have taken the port a moment before ours; then it is not ours that answers.
+      const info = String(await askRedis(port, "INFO", "server"));
+      if (!info.includes(`process_id:${pid}\r\n`)) throw new Error(`port ${port} is another server's`);
+    },
+  });
+  return { port, process, stop: () => process.stop() };
+}
+
+function addresses(nodes: readonly RedisNode[]): string {
+  return nodes.map(({ port }) => `${HOST}:${port}`).join(",");
+}
+
+async function orStop<T>(running: readonly Stoppable[], work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await stopAll(running);
+    throw error;
+  }
+}

@@ -1,0 +1,158 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Writable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+
+export interface ServerOptions {
+  /** For the temp folder's name and for error messages. */
+  name: string;
+  program: string;
+  /** The program runs inside the temp folder, so the names of files in it need no path. */
+  args: readonly string[];
+  /** Files to write into the temp folder before the first start; a restart leaves them as they are. */
+  files?: Readonly<Record<string, string>>;
+  /** Throws for as long as the server of that process id does not answer. */
+  answers: (pid: number) => Promise<unknown>;
+}
+
+const START_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = 3_000;
+const POLL_MS = 25;
+const LOG_FILE = "output.log";
+const LOG_TAIL_LINES = 20;
+
+/*
+ * Ends the server when we die, however we die: fd 3 is a pipe of which we hold the other end, and the kernel
+ * closes that end even after a SIGKILL. A line on the pipe calls the watchdog off; its end without a line
+ * means that we are gone. `exec` turns this shell into the server, so the child's pid is the server's pid,
+ * and `$$` in the watchdog (a subshell) means that same pid. $0 is the temp folder.
+ */
+const WATCHED_START = `( read -r _ <&3 || { kill -9 $$; rm -rf "$0"; } ) & exec "$@" 3<&-`;
+
+/** A server program that runs in a temp folder of its own and does not outlive this process. */
+export class ServerProcess {
+  #child: ChildProcess | undefined;
+
+  private constructor(
+    private readonly options: ServerOptions,
+    readonly folder: string,
+  ) {}
+
+  /** Starts the program and waits until it answers. */
+  static async start(options: ServerOptions): Promise<ServerProcess> {
+    const server = new ServerProcess(options, await mkdtemp(join(tmpdir(), `locktender-${options.name}-`)));
+    try {
+      for (const [name, text] of Object.entries(options.files ?? {})) {
+        await writeFile(join(server.folder, name), text);
+      }
+      await server.#launch();
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+    return server;
+  }
+
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error(`${this.options.name} is not running`);
+    return this.#child.pid;
+  }
+
+  /** Ends the program for good and removes its folder. */
+  async stop(): Promise<void> {
+    if (this.#child) {
+      this.resume(); // a paused process would keep SIGTERM waiting
+      await this.kill("SIGTERM");
+    }
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  /** Sends a signal that ends the program, and waits for the end. Its folder stays, for restart(). */
+  async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    const child = this.#child;
+    if (!child) return;
+    const exited = once(child, "exit");
+    child.kill(signal);
+    const lastResort = setTimeout(() => child.kill("SIGKILL"), STOP_TIMEOUT_MS);
+    await exited;
+    clearTimeout(lastResort);
+  }
+
+  /** Freezes the program: its sockets stay open, and nothing answers. */
+  pause(): void {
+    process.kill(this.pid, "SIGSTOP");
+  }
+
+  resume(): void {
+    process.kill(this.pid, "SIGCONT");
+  }
+
+  /** Starts the program again with the same arguments and folder, after a SIGKILL if it still runs. */
+  async restart(): Promise<void> {
+    await this.kill();
+    await this.#launch();
+  }
+
+  async #launch(): Promise<void> {
+    const log = await open(join(this.folder, LOG_FILE), "a");
+    const child = spawn(
+      "/bin/sh",
+      ["-c", WATCHED_START, this.folder, this.options.program, ...this.options.args],
+      {
+        cwd: this.folder,
+        stdio: ["ignore", log.fd, log.fd, "pipe"],
+      },
+    );
+    this.#child = child;
+    const watchdog = child.stdio[3] as Writable;
+    watchdog.on("error", () => {}); // the watchdog may be gone before it hears that it is called off
+    child.once("exit", () => {
+      this.#child = undefined;
+      watchdog.end("the server has ended\n");
+    });
+    await log.close();
+    await this.#untilItAnswers(child);
+  }
+
+  async #untilItAnswers(child: ChildProcess): Promise<void> {
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    let lastError: unknown;
+    while (this.#child === child && performance.now() < deadline) {
+      try {
+        await this.options.answers(this.pid);
+        return;
+      } catch (error) {
+        lastError = error;
+        await sleep(POLL_MS);
+      }
+    }
+    const problem = this.#child === child ? `did not answer within ${START_TIMEOUT_MS} ms` : "ended at once";
+    const tail = (await readFile(join(this.folder, LOG_FILE), "utf8"))
+      .trimEnd()
+      .split("\n")
+      .slice(-LOG_TAIL_LINES);
+    const message = `${this.options.name} (${this.options.program}) ${problem}; its log ends with:\n${tail.join("\n")}`;
+    throw new Error(message, { cause: lastError });
+  }
+}
+
+export interface Stoppable {
+  stop(): Promise<void>;
+}
+
+export async function stopAll(running: readonly Stoppable[]): Promise<void> {
+  await Promise.all(running.map((one) => one.stop()));
+}
+
+/** Waits for all that is starting; when one fails, the others are stopped before its error is thrown. */
+export async function allOrNone<T extends Stoppable>(starting: readonly Promise<T>[]): Promise<T[]> {
+  const outcomes = await Promise.allSettled(starting);
+  const started = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const failure = outcomes.find((outcome) => outcome.status === "rejected");
+  if (!failure) return started;
+  await stopAll(started);
+  throw failure.reason;
+}
