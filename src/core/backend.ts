@@ -115,7 +115,10 @@ export interface Backend {
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]>;
   /** Leave the queue or give back the lock. Says whether the claim was still there. */
   release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean>;
-  list(query: { readonly name: string } | { readonly prefix: string }): AsyncIterable<ResourceRecord>;
+  /** By name, with at most `limit` claims; or every name with that prefix that somebody holds or waits for. */
+  list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord>;
   /**
    * Ring when the claim may have been admitted or was taken away. Called before the claim is sent; if
    * the subscription is not standing yet, the engine rings once it stands, and again after every break.

@@ -53,7 +53,7 @@ export class Hold implements PlaceListener {
   }
 
   get live(): boolean {
-    return !this.ended && this.lost === undefined && this.place.trusted();
+    return !this.ended && this.lost === undefined && this.place.trustedAwake();
   }
 
   remainingMs(): number {

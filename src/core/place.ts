@@ -3,6 +3,20 @@ import type { Gone, News, Renewal, Unwatch } from "./backend.js";
 import type { Claim } from "./claim.js";
 import { driftMs, knownSleepMs, lookForSleepMs, nowMs } from "./clock.js";
 
+const ID_BYTES = 16;
+let pool = Buffer.alloc(0);
+let poolAt = 0;
+
+/** 128 random bits. Asking the system for them one at a time would cost more than all the rest here. */
+function randomId(): string {
+  if (poolAt + ID_BYTES > pool.length) {
+    pool = randomBytes(ID_BYTES * 256);
+    poolAt = 0;
+  }
+  poolAt += ID_BYTES;
+  return pool.toString("base64url", poolAt - ID_BYTES, poolAt);
+}
+
 /** Who is to be told what the keeper and the bell learn about a place. */
 export interface PlaceListener {
   /** Something may have changed: ask. */
@@ -18,7 +32,7 @@ export interface PlaceListener {
  * answer lets us trust that the claim is there.
  */
 export class Place {
-  readonly id = randomBytes(16).toString("base64url");
+  readonly id = randomId();
   ticket: bigint | undefined;
   held = false;
   listener: PlaceListener | undefined;
@@ -61,8 +75,13 @@ export class Place {
 
   /** Clocks are compared at each look: a timer that sets a flag is late exactly when it matters. */
   trusted(): boolean {
-    lookForSleepMs();
     return nowMs() < this.trustedUntilMs();
+  }
+
+  /** As `trusted`, and asks first whether the machine has slept. */
+  trustedAwake(): boolean {
+    lookForSleepMs();
+    return this.trusted();
   }
 
   /** What a renewal sent now may ask for; 0 means: leave it alone. */
@@ -77,22 +96,22 @@ export class Place {
 
   renewed(ticket: bigint, renewal: Renewal, sentAtMs: number): void {
     if (ticket !== this.ticket) return;
-    if (renewal.state === "gone") return this.listener?.gone(renewal);
-    if (renewal.state === "held") {
+    if (renewal.state === "gone") {
+      this.listener?.gone(renewal);
+    } else if (renewal.state === "waiting" && this.held) {
+      // A lossy failover can put a holder back into the queue: it holds nothing any more.
+      this.listener?.gone({ state: "gone", loss: "taken" });
+    } else {
       this.acknowledge(ticket, renewal.remainingMs, sentAtMs);
-      if (!this.held) this.listener?.rung();
-      return;
+      if (renewal.state === "held" && !this.held) this.listener?.rung();
     }
-    // A lossy failover can put a holder back into the queue: it holds nothing any more.
-    if (this.held) return this.listener?.gone({ state: "gone", loss: "taken" });
-    this.acknowledge(ticket, renewal.remainingMs, sentAtMs);
   }
 
   /** A ring is a hint, unless it carries my current ticket and I still trust my place. */
   ring(news?: News): void {
-    if (news === undefined || news.ticket !== this.ticket) return this.listener?.rung();
-    if (news.state === "gone") return this.listener?.gone(news);
-    if (this.grantedByRing && this.trusted()) return this.listener?.granted();
-    this.listener?.rung();
+    const mine = news !== undefined && news.ticket === this.ticket;
+    if (mine && news.state === "gone") this.listener?.gone(news);
+    else if (mine && this.grantedByRing && this.trustedAwake()) this.listener?.granted();
+    else this.listener?.rung();
   }
 }

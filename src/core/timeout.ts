@@ -4,9 +4,17 @@ import { formatMs } from "./duration.js";
 import { LockTimeoutError } from "./errors.js";
 import { describeHolder, type ResourceView, viewOf } from "./inspect.js";
 
+/** Many may give up at once, in a long queue: nobody reads all of it. */
+const MOST_LOOKED_AT = 100;
+
 /** The state of one resource now, or `undefined` if nobody is there. */
-export async function lookAt(connection: Connection, name: string): Promise<ResourceView | undefined> {
-  for await (const record of connection.backend.list({ name })) return viewOf(record);
+export async function lookAt(
+  connection: Connection,
+  name: string,
+  limit?: number,
+): Promise<ResourceView | undefined> {
+  const query = limit === undefined ? { name } : { name, limit };
+  for await (const record of connection.backend.list(query)) return viewOf(record);
   return undefined;
 }
 
@@ -18,7 +26,7 @@ export async function timeoutError(
   ticket?: bigint,
 ): Promise<LockTimeoutError> {
   // The engine answered a moment ago; should it fail just now, the error is told with less in it.
-  const view = await lookAt(connection, name).catch(() => undefined);
+  const view = await lookAt(connection, name, MOST_LOOKED_AT).catch(() => undefined);
   const mine = ticket === undefined ? undefined : tokenOf(ticket);
   const blockers = (view?.holders ?? []).filter((holder) => holder.token !== mine);
   const index = view?.waiters.findIndex((waiter) => waiter.token === mine) ?? -1;
@@ -28,7 +36,21 @@ export async function timeoutError(
     ...blockers.slice(0, 3).map((holder) => `  held by ${describeHolder(holder)}`),
     ...(blockers.length > 3 ? [`  and by ${blockers.length - 3} more`] : []),
     ...(blockers.length === 0 ? ["  nobody holds it any more"] : []),
-    ...(place === undefined ? [] : [`  my place in the queue was ${place} of ${view?.waiters.length}`]),
+    ...placeLine(place, view, ticket),
   ];
   return new LockTimeoutError(name, lines.join("\n"), { blockers, place, waitedMs });
+}
+
+function placeLine(
+  place: number | undefined,
+  view: ResourceView | undefined,
+  ticket: bigint | undefined,
+): string[] {
+  if (view === undefined || ticket === undefined) return [];
+  const seen = view.holders.length + view.waiters.length;
+  if (place !== undefined)
+    return [
+      `  my place in the queue was ${place} of ${seen < MOST_LOOKED_AT ? view.waiters.length : "many"}`,
+    ];
+  return seen < MOST_LOOKED_AT ? [] : [`  my place in the queue was behind the first ${view.waiters.length}`];
 }

@@ -40,7 +40,8 @@ export class Turns {
 
   #next(): void {
     // The turn is handed over directly, so that nobody who comes in between overtakes.
-    for (const onTurn of this.#queue) return onTurn();
-    this.#busy = false;
+    const [onTurn] = this.#queue;
+    if (onTurn === undefined) this.#busy = false;
+    else onTurn();
   }
 }

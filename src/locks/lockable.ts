@@ -40,20 +40,25 @@ export interface Resource {
   readonly capacity: number;
 }
 
+const NO_OPTIONS: AcquireOptions = {};
+
 export class EngineLock implements Lockable {
   readonly name: string;
   readonly #connection: Connection;
   readonly #resource: Resource;
   readonly #defaults: Defaults;
+  /** What is asked for without options: most calls have none. */
+  readonly #plain: ReturnType<typeof readOptions>;
 
   constructor(connection: Connection, resource: Resource, defaults: Defaults) {
     this.name = resource.name;
     this.#connection = connection;
     this.#resource = resource;
     this.#defaults = defaults;
+    this.#plain = readOptions(resource, NO_OPTIONS, defaults);
   }
 
-  async acquire(options: AcquireOptions = {}): Promise<Lease> {
+  async acquire(options: AcquireOptions = NO_OPTIONS): Promise<Lease> {
     const lease = await this.#enter(options);
     if (lease === undefined) throw await timeoutError(this.#connection, this.name, 0);
     return lease;
@@ -79,7 +84,7 @@ export class EngineLock implements Lockable {
   /** By the own call chain if it holds this lock already, else by the engine. */
   async #enter(options: AcquireOptions): Promise<Lease | undefined> {
     const connection = this.#connection;
-    const ask = readOptions(this.#resource, options, this.#defaults);
+    const ask = options === NO_OPTIONS ? this.#plain : readOptions(this.#resource, options, this.#defaults);
     const outer = chainOf(options.within);
     const own = heldInChain(outer, connection, this.name);
     if (own !== undefined && (ask.reentrant || options.within)) return own.reenter(ask.waitMs, ask.signal);
@@ -123,7 +128,7 @@ function onceOnly(options: TryOptions): AcquireOptions {
 function callbackLast<O extends object, T>(
   args: readonly [Callback<T>] | readonly [O, Callback<T>],
 ): [O, Callback<T>] {
-  const [options, fn] = args.length === 1 ? [{} as O, args[0]] : args;
+  const [options, fn] = args.length === 1 ? [NO_OPTIONS as O, args[0]] : args;
   if (typeof fn !== "function") throw invalidOption("run: the last argument must be the function to run.");
   return [options, fn];
 }

@@ -260,7 +260,6 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   const dropAll = (): void => {
     for (const connection of connections) connection.drop();
   };
-  let closed: Promise<unknown> | undefined;
 
   // Half-open on both sides, so that a FIN travels through the lanes like any byte, behind what came before.
   const listener = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
@@ -318,8 +317,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     async close() {
       callOffTraps("the proxy was closed before a matching chunk");
       for (const connection of connections) connection.destroy();
-      closed ??= once(listener.close(), "close");
-      await closed;
+      await once(listener.close(), "close");
     },
   };
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -31,6 +31,17 @@ const LOG_TAIL_LINES = 20;
  * and `$$` in the watchdog (a subshell) means that same pid. $0 is the temp folder.
  */
 const WATCHED_START = `( read -r _ <&3 || { kill -9 $$; rm -rf "$0"; } ) & exec "$@" 3<&-`;
+
+/** Our ends of the watchdogs' pipes. */
+const watchdogs = new Set<Writable>();
+
+/*
+ * A worker of vitest outlives a vitest that was killed, until its current test is over. Its servers end at
+ * once: we hear of the kill as the loss of the IPC channel, and play dead for the watchdogs.
+ */
+function abandonServers(): void {
+  for (const watchdog of watchdogs) watchdog.destroy();
+}
 
 /** A server program that runs in a temp folder of its own and does not outlive this process. */
 export class ServerProcess {
@@ -98,20 +109,20 @@ export class ServerProcess {
 
   async #launch(): Promise<void> {
     const log = await open(join(this.folder, LOG_FILE), "a");
-    const child = spawn(
-      "/bin/sh",
-      ["-c", WATCHED_START, this.folder, this.options.program, ...this.options.args],
-      {
-        cwd: this.folder,
-        stdio: ["ignore", log.fd, log.fd, "pipe"],
-      },
-    );
+    const args = ["-c", WATCHED_START, this.folder, this.options.program, ...this.options.args];
+    const stdio: StdioOptions = ["ignore", log.fd, log.fd, "pipe"];
+    const child = spawn("/bin/sh", args, { cwd: this.folder, stdio });
     this.#child = child;
     const watchdog = child.stdio[3] as Writable;
     watchdog.on("error", () => {}); // the watchdog may be gone before it hears that it is called off
+    // Not for good: Node keeps a process running for as long as it listens for the loss of its channel.
+    if (watchdogs.size === 0) process.once("disconnect", abandonServers);
+    watchdogs.add(watchdog);
     child.once("exit", () => {
       this.#child = undefined;
       watchdog.end("the server has ended\n");
+      watchdogs.delete(watchdog);
+      if (watchdogs.size === 0) process.off("disconnect", abandonServers);
     });
     await log.close();
     await this.#untilItAnswers(child);
@@ -130,11 +141,9 @@ export class ServerProcess {
       }
     }
     const problem = this.#child === child ? `did not answer within ${START_TIMEOUT_MS} ms` : "ended at once";
-    const tail = (await readFile(join(this.folder, LOG_FILE), "utf8"))
-      .trimEnd()
-      .split("\n")
-      .slice(-LOG_TAIL_LINES);
-    const message = `${this.options.name} (${this.options.program}) ${problem}; its log ends with:\n${tail.join("\n")}`;
+    const log = await readFile(join(this.folder, LOG_FILE), "utf8");
+    const tail = log.trimEnd().split("\n").slice(-LOG_TAIL_LINES).join("\n");
+    const message = `${this.options.name} (${this.options.program}) ${problem}; its log ends with:\n${tail}`;
     throw new Error(message, { cause: lastError });
   }
 }

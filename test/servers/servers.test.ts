@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -117,23 +117,26 @@ describe("a server process", () => {
     await expect(askRedis((await good).node.port, "PING")).rejects.toThrow();
   });
 
-  test("a server ends, and its folder goes, when its owner is killed with SIGKILL", async () => {
+  test.each([
+    ["is killed with SIGKILL", (owner: ChildProcess) => void owner.kill("SIGKILL")],
+    ["is a worker that lost its vitest", (owner: ChildProcess) => owner.disconnect()],
+  ])("a server ends, and its folder goes, when its owner %s", async (_, strike) => {
     const script = `
       import { runnerImport } from "vite";
       const { module } = await runnerImport(process.argv[1], { configFile: false });
       const { node } = await module.startRedisSingle();
-      console.log(JSON.stringify({ port: node.port, folder: node.process.folder }));
+      process.send({ port: node.port, folder: node.process.folder });
+      setInterval(() => {}, 1000);
     `;
     const args = ["--input-type=module", "-e", script, fileURLToPath(new URL("redis.ts", import.meta.url))];
-    const owner = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const owner = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
     onTestFinished(() => void owner.kill("SIGKILL"));
-    const [line] = await once(owner.stdout, "data");
-    const { port, folder } = JSON.parse(String(line)) as { port: number; folder: string };
+    const [{ port, folder }] = (await once(owner, "message")) as [{ port: number; folder: string }];
     expect(await askRedis(port, "PING")).toBe("PONG");
+    await access(folder);
 
-    owner.kill("SIGKILL");
-    await once(owner, "exit");
-    await expect.poll(() => askRedis(port, "PING").catch(String), SOON).toMatch(/ECONNREFUSED|closed/);
+    strike(owner);
+    await expect.poll(() => askRedis(port, "PING").catch(String), SOON).toMatch(/closed/);
     await expect.poll(() => access(folder).catch(String), SOON).toMatch("ENOENT");
   });
 });

@@ -82,7 +82,9 @@ class MemoryBackend implements Backend {
     });
   }
 
-  async *list(query: { readonly name: string } | { readonly prefix: string }): AsyncIterable<ResourceRecord> {
+  async *list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord> {
     const { resources } = this.#store;
     const names =
       "name" in query ? [query.name] : [...resources.keys()].filter((name) => name.startsWith(query.prefix));
@@ -90,7 +92,7 @@ class MemoryBackend implements Backend {
       const record = this.#at(name, (resource, atMs) => ({
         name,
         capacity: resource.capacity,
-        claims: resource.records(atMs),
+        claims: resource.records(atMs).slice(0, "limit" in query ? query.limit : undefined),
       }));
       if (record.claims.length > 0) yield record;
     }
@@ -142,8 +144,8 @@ class MemoryBackend implements Backend {
   /** Never lower than the wall clock, so tokens keep growing when a process starts anew. */
   #nextTicket(): bigint {
     const floor = BigInt(Date.now()) * 1000n;
-    const next = this.#store.lastTicket + 1n;
-    this.#store.lastTicket = next > floor ? next : floor;
+    this.#store.lastTicket += 1n;
+    if (this.#store.lastTicket < floor) this.#store.lastTicket = floor;
     return this.#store.lastTicket;
   }
 }

@@ -1,0 +1,90 @@
+import { randomBytes } from "node:crypto";
+import type { News, Ring, Unwatch } from "../../core/backend.js";
+import type { Subscription } from "./client.js";
+import { bellChannel } from "./keys.js";
+
+const FIRST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 1_000;
+
+/**
+ * One subscription for the whole process: the scripts know whom they let in, and ring that process only.
+ * Messages may be lost whenever it breaks, so after every new subscription all who are watched ask again.
+ */
+export class Bell {
+  readonly channel: string;
+  readonly #watched = new Map<string, Ring>();
+  readonly #subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>;
+  #subscription: Subscription | undefined;
+  #started = false;
+  #closed = false;
+  #retry: NodeJS.Timeout | undefined;
+  #failures = 0;
+
+  constructor(
+    prefix: string,
+    subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>,
+  ) {
+    this.channel = bellChannel(prefix, randomBytes(9).toString("base64url"));
+    this.#subscribe = subscribe;
+  }
+
+  watch(id: string, ring: Ring): Unwatch {
+    this.#watched.set(id, ring);
+    if (!this.#started) {
+      this.#started = true;
+      void this.#stand();
+    }
+    return () => void this.#watched.delete(id);
+  }
+
+  /** Makes the subscription stand again after it was found dead. */
+  renew(): void {
+    this.#subscription?.end();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    this.#watched.clear();
+    this.#subscription?.end();
+  }
+
+  async #stand(): Promise<void> {
+    if (this.#closed) return;
+    try {
+      const subscription = await this.#subscribe(this.channel, (message) => this.#hear(message));
+      this.#subscription = subscription;
+      this.#failures = 0;
+      if (this.#closed) return subscription.end();
+      for (const ring of [...this.#watched.values()]) ring();
+      await subscription.broken;
+      this.#subscription = undefined;
+    } catch {
+      // Not reachable now. Waiters still learn by the heartbeat of their places; this is tried again.
+    }
+    if (this.#closed) return;
+    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
+    this.#retry = setTimeout(() => void this.#stand(), delayMs).unref();
+  }
+
+  /** `<ticket> <id> granted`, or `<ticket> <id> <JSON of why it was forced away>`. */
+  #hear(message: string): void {
+    const [ticket = "", id = ""] = message.split(" ", 2);
+    const ring = this.#watched.get(id);
+    if (ring === undefined || !/^\d+$/.test(ticket)) return;
+    const rest = message.slice(ticket.length + id.length + 2);
+    ring(
+      rest === "granted" ? { state: "granted", ticket: BigInt(ticket) } : forcedNews(rest, BigInt(ticket)),
+    );
+  }
+}
+
+function forcedNews(json: string, ticket: bigint): News {
+  return { state: "gone", loss: "forced", ticket, ...parseForce(json) };
+}
+
+/** What an operator said, as the scripts keep it. */
+export function parseForce(json: string): { reason?: string; by?: string } {
+  const { reason, by } = JSON.parse(json) as { reason?: string; by?: string };
+  return { ...(reason === undefined ? undefined : { reason }), ...(by === undefined ? undefined : { by }) };
+}

@@ -1,0 +1,62 @@
+-- Enters the queue, or refreshes a place, and asks. Idempotent by id.
+--
+-- KEYS  head, claims, queue, deadlines, forced
+-- ARGV  id
+--       ticket of the last answer, or 0 if there was none yet
+--       ttl µs
+--       what the grant gives: the longer of ttl and min hold, µs
+--       '<capacity> <weight> <fixed 0/1> <min hold µs>'
+--       'try' to keep no place, else how many may wait before a place is refused, -1 for any number
+--       who: '<channel to ring> <JSON>'
+--       retention ms
+-- Out   {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
+--       | {'queue-full', waiters} | {'capacity-mismatch', capacity} | {'gone', forced JSON or ''}
+
+local id, ticket, ttl, firstTtl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local room, who, retentionMs = ARGV[6], ARGV[7], tonumber(ARGV[8])
+
+local l = openLock(1)
+local now = serverTime()
+local changed = dropDead(l, now)
+local claim = find(l, id)
+
+if claim and not claim.left and (ticket == 0 or ticket == claim.ticket) then
+  claim.who = who
+else
+  local known = claim
+  claim = readClaim(string.format('%d %d 0 0 0 %s %s', math.max(l.last + 1, now), now, ARGV[5], who))
+  local admitted = l.waiting == 0 and (l.live == 0 or l.sum + claim.weight <= l.capacity)
+  local refusal
+  if known or ticket ~= 0 then
+    refusal = gone(l, id)
+  elseif l.live > 0 and claim.capacity ~= l.capacity then
+    refusal = { 'capacity-mismatch', l.capacity }
+  elseif not admitted and room == 'try' then
+    refusal = { 'refused' }
+  elseif not admitted and room ~= '-1' and l.waiting >= tonumber(room) then
+    refusal = { 'queue-full', l.waiting }
+  end
+  if refusal then
+    if changed then save(l, retentionMs) end
+    return refusal
+  end
+  makeRoom(l, id)
+  l.last, l.capacity = claim.ticket, claim.capacity
+  if admitted then
+    l.sum, l.edge = l.sum + claim.weight, claim.ticket
+  else
+    l.waiting = l.waiting + 1
+  end
+end
+
+local granted = isGranted(l, claim)
+if granted and claim.granted == 0 then
+  claim.granted = now
+  claim.deadline = math.max(claim.deadline, now + firstTtl)
+elseif not granted or not claim.fixed then
+  claim.deadline = math.max(claim.deadline, now + ttl)
+end
+store(l, id, claim)
+save(l, retentionMs)
+if granted then return { 'granted', claim.ticket, claim.deadline - now } end
+return { 'waiting', claim.ticket, claim.deadline - now, changeIn(l, now) }

@@ -1,0 +1,56 @@
+import { createHash } from "node:crypto";
+import { LUA } from "./keys.js";
+
+/** A script with the hash by which the server remembers it. */
+export interface Script {
+  readonly lua: string;
+  readonly sha: string;
+}
+
+function script(lua: string): Script {
+  return { lua, sha: createHash("sha1").update(lua).digest("hex") };
+}
+
+export const SCRIPTS = {
+  claim: script(LUA.claim),
+  renew: script(LUA.renew),
+  release: script(LUA.release),
+  list: script(LUA.list),
+};
+
+/** A standing subscription. It does not mend itself: when it breaks, that is told, and a new one is made. */
+export interface Subscription {
+  readonly broken: Promise<void>;
+  end(): void;
+}
+
+/** What this engine needs of a client library. One file per library fits it. */
+export interface RedisClient {
+  /** Whether keys of different locks must not meet in one script. */
+  readonly clustered: boolean;
+  /** What the caller's client puts in front of every key by itself. */
+  readonly keyPrefix: string;
+  evalSha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  evalText(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  /** How many replicas have acknowledged what this connection wrote to the key's node. */
+  waitForReplicas(key: string, replicas: number, timeoutMs: number): Promise<number>;
+  /** Batches of keys from every master; may repeat. */
+  scan(pattern: string): AsyncIterable<readonly string[]>;
+  /** `INFO memory` of every master. */
+  memoryInfo(): Promise<readonly string[]>;
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription>;
+  close(): Promise<void>;
+}
+
+/** Runs a script by its hash; scripts vanish on a restart, a failover and SCRIPT FLUSH, at any time. */
+export function runScript(
+  client: RedisClient,
+  script: Script,
+  keys: readonly string[],
+  args: readonly string[],
+): Promise<unknown> {
+  return client.evalSha(script, keys, args).catch((error: unknown) => {
+    if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+    return client.evalText(script, keys, args);
+  });
+}

@@ -1,0 +1,197 @@
+-- What every script of a lock shares; put in front of each of them.
+--
+-- A lock has five keys with one hash tag, so that they live on one cluster slot:
+--   head       string: '<last ticket>' of an idle lock; 'o <id> <claim>' while there is only one claim;
+--              'm <last> <capacity> <sum> <edge> <live> <waiting> <latest>' while there are many
+--   claims     hash: id -> claim
+--   queue      sorted set: id by ticket
+--   deadlines  sorted set: id by the server time (µs) at which the claim is dead
+--   forced     hash: id -> JSON { reason, by } of claims that an operator took away
+-- A claim is '<ticket> <came> <granted> <left> <deadline> <capacity> <weight> <fixed> <min hold> <who>'.
+-- An uncontended lock so touches one key. When a second claim comes, the first one unfolds into the other
+-- keys, and they stay in use until nobody is there any more.
+--
+-- Times are the server's, in µs; a double holds them, and tickets, exactly until the year 2255.
+-- Who is granted is the rule's business: the head caches its boundary (edge: the last granted ticket) and
+-- totals (sum: the granted weight), so that an operation costs O(log claims).
+
+local MOST_DEAD = 512
+local FORCED_KEPT_MS = 60000
+
+local function serverTime()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function readClaim(text)
+  local ticket, came, granted, left, deadline, capacity, weight, fixed, minHold, who =
+    string.match(text, '^(%d+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d) (%d+) (.*)$')
+  return {
+    ticket = tonumber(ticket),
+    came = tonumber(came),
+    granted = tonumber(granted),
+    left = left == '1',
+    deadline = tonumber(deadline),
+    capacity = tonumber(capacity),
+    weight = tonumber(weight),
+    fixed = fixed == '1',
+    minHold = tonumber(minHold),
+    who = who,
+  }
+end
+
+local function writeClaim(c)
+  return string.format('%d %d %d %d %d %d %d %d %d %s', c.ticket, c.came, c.granted, c.left and 1 or 0,
+    c.deadline, c.capacity, c.weight, c.fixed and 1 or 0, c.minHold, c.who)
+end
+
+local function openLock(first)
+  local l = {
+    key = KEYS[first],
+    claims = KEYS[first + 1],
+    queue = KEYS[first + 2],
+    deadlines = KEYS[first + 3],
+    forced = KEYS[first + 4],
+    last = 0,
+    capacity = 0,
+    sum = 0,
+    edge = 0,
+    live = 0,
+    waiting = 0,
+    latest = 0,
+  }
+  local text = redis.call('GET', l.key) or '0'
+  local kind = string.sub(text, 1, 1)
+  if kind == 'o' then
+    local id, claim = string.match(text, '^o (%S+) (.*)$')
+    l.onlyId, l.only = id, readClaim(claim)
+    l.last, l.edge, l.capacity = l.only.ticket, l.only.ticket, l.only.capacity
+    l.sum, l.live, l.latest = l.only.weight, 1, l.only.deadline
+  elseif kind == 'm' then
+    local last, capacity, sum, edge, live, waiting, latest =
+      string.match(text, '^m (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    l.last, l.capacity, l.sum, l.edge = tonumber(last), tonumber(capacity), tonumber(sum), tonumber(edge)
+    l.live, l.waiting, l.latest = tonumber(live), tonumber(waiting), tonumber(latest)
+  else
+    l.last = tonumber(text)
+  end
+  return l
+end
+
+local function find(l, id)
+  if l.live == 0 then return nil end
+  if l.onlyId then return l.onlyId == id and l.only or nil end
+  local text = redis.call('HGET', l.claims, id)
+  return text and readClaim(text)
+end
+
+local function store(l, id, claim)
+  if claim.deadline > l.latest then l.latest = claim.deadline end
+  if l.onlyId == id then
+    l.only = claim
+    return
+  end
+  redis.call('HSET', l.claims, id, writeClaim(claim))
+  redis.call('ZADD', l.queue, claim.ticket, id)
+  redis.call('ZADD', l.deadlines, claim.deadline, id)
+end
+
+-- Makes room for a new claim, which is to be stored next.
+local function makeRoom(l, id)
+  local onlyId, only = l.onlyId, l.only
+  l.onlyId, l.only = nil, nil
+  if l.live == 0 then
+    l.onlyId = id
+  elseif onlyId then
+    store(l, onlyId, only)
+  end
+  l.live = l.live + 1
+end
+
+local function isGranted(l, claim)
+  return claim.ticket <= l.edge
+end
+
+-- The counter outlives the last claim by the retention, counted from the ticket: a clock that was set
+-- back must not hand out a ticket twice.
+local function save(l, retentionMs)
+  local latestMs = math.ceil(l.latest / 1000) + 1
+  local expireMs = math.max(latestMs, math.ceil(l.last / 1000) + retentionMs)
+  local text
+  if l.live == 0 then
+    text = string.format('%d', l.last)
+  elseif l.onlyId then
+    text = 'o ' .. l.onlyId .. ' ' .. writeClaim(l.only)
+  else
+    text = string.format('m %d %d %d %d %d %d %d', l.last, l.capacity, l.sum, l.edge, l.live, l.waiting, l.latest)
+    redis.call('PEXPIREAT', l.claims, latestMs)
+    redis.call('PEXPIREAT', l.queue, latestMs)
+    redis.call('PEXPIREAT', l.deadlines, latestMs)
+  end
+  redis.call('SET', l.key, text, 'PXAT', expireMs)
+end
+
+local function remove(l, id, claim)
+  if l.onlyId == id then
+    l.onlyId, l.only = nil, nil
+  else
+    redis.call('HDEL', l.claims, id)
+    redis.call('ZREM', l.queue, id)
+    redis.call('ZREM', l.deadlines, id)
+  end
+  if not claim then return end
+  l.live = l.live - 1
+  if isGranted(l, claim) then
+    l.sum = l.sum - claim.weight
+  else
+    l.waiting = l.waiting - 1
+  end
+end
+
+-- <who> begins with the channel on which its process is rung.
+local function ring(claim, id, news)
+  local channel = string.match(claim.who, '^(%S+)')
+  redis.call('PUBLISH', channel, string.format('%d %s %s', claim.ticket, id, news))
+end
+
+-- The rule: lets in whoever fits now, in ticket order, and rings them.
+local function advance(l, now)
+  while l.waiting > 0 do
+    local id = redis.call('ZRANGEBYSCORE', l.queue, string.format('(%d', l.edge), '+inf', 'LIMIT', 0, 1)[1]
+    local claim = id and find(l, id)
+    if not claim or l.sum + claim.weight > l.capacity then return end
+    l.sum = l.sum + claim.weight
+    l.edge = claim.ticket
+    l.waiting = l.waiting - 1
+    -- Where the grant starts a clock of its own, the claim itself has to ask for it.
+    if not claim.fixed and claim.minHold == 0 then
+      claim.granted = now
+      redis.call('HSET', l.claims, id, writeClaim(claim))
+    end
+    ring(claim, id, 'granted')
+  end
+end
+
+-- Forgets what is dead, a bounded number at a time. Says whether anything was.
+local function dropDead(l, now)
+  if l.live == 0 then return false end
+  if l.onlyId then
+    if l.only.deadline > now then return false end
+    remove(l, l.onlyId, l.only)
+    return true
+  end
+  local dead = redis.call('ZRANGEBYSCORE', l.deadlines, '-inf', now, 'LIMIT', 0, MOST_DEAD)
+  for _, id in ipairs(dead) do remove(l, id, find(l, id)) end
+  if #dead > 0 then advance(l, now) end
+  return #dead > 0
+end
+
+-- When the first of the claims here will be dead unless it is refreshed.
+local function changeIn(l, now)
+  local soonest = redis.call('ZRANGE', l.deadlines, 0, 0, 'WITHSCORES')[2]
+  return soonest and math.max(0, tonumber(soonest) - now) or 0
+end
+
+local function gone(l, id)
+  return { 'gone', redis.call('HGET', l.forced, id) or '' }
+end

@@ -1,0 +1,71 @@
+import { backendError, isLockError, LockError } from "../../core/errors.js";
+
+/** Answers that say: this will not get better by asking again. */
+const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b/;
+const ADVICE: readonly (readonly [RegExp, string])[] = [
+  [/^(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)/, "Check the user name and the password."],
+  [/^NOPERM/, "Give this user the commands and keys that docs/engines/redis.md lists."],
+  [/^OOM/, "The server's memory is full; raise maxmemory."],
+  [/^READONLY/, "This server is a replica; connect to the master, or through Sentinel."],
+  [
+    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT|Connection is closed/,
+    "Is the server running, and reachable from here?",
+  ],
+];
+
+/** What a client library threw, as an error of ours that says what to do. */
+export function redisError(error: unknown, where: string): LockError {
+  if (isLockError(error)) return error;
+  const inner = innermost(error);
+  const text = inner.message || inner.name;
+  const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
+  const retryable = !FINAL.test(text);
+  return backendError(`Redis at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
+    retryable,
+    cause: scrubbed(inner),
+  });
+}
+
+/** Cluster clients wrap what really happened. */
+function innermost(error: unknown): Error {
+  if (error instanceof AggregateError && error.errors[0] !== undefined) return innermost(error.errors[0]);
+  if (error instanceof Error && "lastNodeError" in error && error.lastNodeError instanceof Error) {
+    return innermost(error.lastNodeError);
+  }
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+/** ioredis attaches the command with its arguments: a password, or the id of a claim. */
+function scrubbed(error: Error): Error {
+  if ("command" in error) delete error.command;
+  return error;
+}
+
+/** Every request settles, whatever the client library does with it. */
+export function bounded<T>(
+  work: Promise<T>,
+  timeoutMs: number,
+  where: string,
+  onTimeout: () => void,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(backendError(`Redis at ${where}: no answer within ${timeoutMs} ms`, { retryable: true }));
+      onTimeout();
+    }, timeoutMs);
+    work.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(redisError(error, where));
+      },
+    );
+  });
+}
+
+export function closedError(): LockError {
+  return new LockError("closed", "the connection to Redis is closed.");
+}

@@ -1,0 +1,249 @@
+import type {
+  Answer,
+  Backend,
+  ClaimRequest,
+  Force,
+  Gone,
+  Renewal,
+  RenewRequest,
+  ResourceRecord,
+  Ring,
+  Traits,
+  Unwatch,
+} from "../../core/backend.js";
+import type { Owner } from "../../core/claim.js";
+import { backendError } from "../../core/errors.js";
+import { Bell, parseForce } from "./bell.js";
+import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
+import { lockKeys, lockPattern, nameOfKey } from "./keys.js";
+import { RedisLink } from "./link.js";
+import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
+
+export type { IoredisLike } from "./ioredis.js";
+export type { NodeRedisLike } from "./node-redis.js";
+export type { RedisOptions } from "./options.js";
+
+const MOST_LISTED = 10_000;
+
+/** Locks on one Redis server, behind Sentinel, or in a Cluster; by ioredis or node-redis. */
+export function redis(options: RedisOptions = {}): Backend {
+  return new RedisBackend(readRedisOptions(options));
+}
+
+class RedisBackend implements Backend {
+  readonly traits: Traits;
+  readonly #settings: RedisSettings;
+  readonly #link: RedisLink;
+  readonly #bell: Bell;
+  readonly #retention: string;
+  #owner: readonly [Owner, string] | undefined;
+
+  constructor(settings: RedisSettings) {
+    this.#settings = settings;
+    this.traits = traitsOf(settings);
+    this.#retention = String(settings.retentionMs);
+    this.#link = new RedisLink(settings, () => this.#bell.renew());
+    this.#bell = new Bell(settings.prefix, (channel, onMessage) =>
+      this.#link.use((client) => client.subscribe(channel, onMessage)),
+    );
+  }
+
+  async claim(request: ClaimRequest): Promise<Answer> {
+    const keys = lockKeys(this.#settings.prefix, request.name);
+    const { id, ticket = 0, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
+    const reply = await this.#run(SCRIPTS.claim, keys, [
+      id,
+      String(ticket),
+      toUs(ttlMs),
+      toUs(Math.max(ttlMs, minHoldMs)),
+      `${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)}`,
+      queue ? String(maxWaiters) : "try",
+      `${this.#bell.channel} [${this.#ownerJson(request.owner)},${JSON.stringify(request.note)}]`,
+      this.#retention,
+    ]);
+    const answer = toAnswer(reply as ClaimReply);
+    if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys[0]);
+    return answer;
+  }
+
+  /** An owner is the same object in every request of a connection. */
+  #ownerJson(owner: Owner): string {
+    if (this.#owner?.[0] !== owner) this.#owner = [owner, JSON.stringify(owner)];
+    return this.#owner[1];
+  }
+
+  /** Renewals of many locks share a script, except where a cluster keeps the locks apart. */
+  async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    const clustered = await this.#link.use(async (client) => client.clustered);
+    if (!clustered) return this.#renewTogether(claims);
+    const answers = await Promise.all(claims.map((claim) => this.#renewTogether([claim])));
+    return answers.flat();
+  }
+
+  async #renewTogether(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    const keys = claims.flatMap(({ name }) => lockKeys(this.#settings.prefix, name));
+    const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
+    const reply = await this.#run(SCRIPTS.renew, keys, [this.#retention, ...args]);
+    return (reply as RenewReply[]).map(toRenewal);
+  }
+
+  async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
+    const keys = lockKeys(this.#settings.prefix, claim.name);
+    const forced = force === undefined ? "" : JSON.stringify({ reason: force.reason, by: force.by });
+    return (await this.#run(SCRIPTS.release, keys, [claim.id, this.#retention, forced])) === 1;
+  }
+
+  async *list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord> {
+    if ("name" in query) {
+      const record = await this.#record(query.name, query.limit ?? MOST_LISTED);
+      if (record !== undefined) yield record;
+      return;
+    }
+    const { prefix } = this.#settings;
+    const seen = new Set<string>();
+    const client = await this.#link.use(async (open) => open);
+    for await (const batch of this.#link.each(
+      client.scan(client.keyPrefix + lockPattern(prefix, query.prefix)),
+    )) {
+      const names = batch
+        .map((key) => nameOfKey(prefix, key.slice(client.keyPrefix.length)))
+        .filter((name) => name?.startsWith(query.prefix) && !seen.has(name)) as string[];
+      for (const name of names) seen.add(name);
+      const records = await Promise.all(names.map((name) => this.#record(name, MOST_LISTED)));
+      for (const record of records) if (record !== undefined) yield record;
+    }
+  }
+
+  async #record(name: string, limit: number): Promise<ResourceRecord | undefined> {
+    const keys = lockKeys(this.#settings.prefix, name);
+    const [capacity, ...claims] = (await this.#run(SCRIPTS.list, keys, [String(limit)])) as ListReply;
+    if (claims.length === 0) return undefined;
+    return {
+      name,
+      capacity,
+      claims: claims.map(([id, ticket, weight, who, ageUs, remainingUs]) => {
+        const [owner, note] = JSON.parse(who.slice(who.indexOf(" ") + 1)) as [Owner, string];
+        return {
+          name,
+          id,
+          ticket: BigInt(ticket),
+          weight,
+          owner,
+          note,
+          ageMs: ageUs / 1000,
+          remainingMs: remainingUs / 1000,
+        };
+      }),
+    };
+  }
+
+  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+    // With replicas to be asked, a ring alone is no proof: the claim has to ask and wait for them.
+    return this.#bell.watch(
+      claim.id,
+      this.#settings.replicas === 0 ? ring : (news) => ring(news?.state === "granted" ? undefined : news),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#bell.close();
+    await this.#link.close();
+  }
+
+  #run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#link.use((client) => runScript(client, script, keys, args));
+  }
+
+  /** Narrows the window in which a failover loses the claim; a claim that too few have seen is undone. */
+  async #replicate(claim: ClaimRequest, key: string): Promise<void> {
+    const { replicas, timeoutMs } = this.#settings;
+    const seen = await this.#link.use((client: RedisClient) =>
+      client.waitForReplicas(key, replicas, Math.ceil(timeoutMs / 2)),
+    );
+    if (seen >= replicas) return;
+    await this.release(claim);
+    throw backendError(
+      `only ${seen} of ${replicas} replicas acknowledged "${claim.name}"; the claim was undone.`,
+      {
+        name: claim.name,
+        retryable: true,
+      },
+    );
+  }
+}
+
+type ClaimReply =
+  | ["granted", number, number]
+  | ["waiting", number, number, number]
+  | ["refused"]
+  | ["queue-full", number]
+  | ["capacity-mismatch", number]
+  | ["gone", string];
+type RenewReply = ["held", number] | ["waiting", number, number] | ["gone", string];
+type ListReply = [capacity: number, ...claims: [string, number, number, string, number, number][]];
+
+function toAnswer(reply: ClaimReply): Answer {
+  switch (reply[0]) {
+    case "granted":
+      return { state: "granted", ticket: BigInt(reply[1]), remainingMs: reply[2] / 1000 };
+    case "waiting":
+      return {
+        state: "waiting",
+        ticket: BigInt(reply[1]),
+        remainingMs: reply[2] / 1000,
+        changeInMs: reply[3] / 1000,
+      };
+    case "refused":
+      return { state: "refused" };
+    case "queue-full":
+      return { state: "queue-full", waiters: reply[1] };
+    case "capacity-mismatch":
+      return { state: "capacity-mismatch", capacity: reply[1] };
+    case "gone":
+      return toGone(reply[1]);
+  }
+}
+
+function toRenewal(reply: RenewReply): Renewal {
+  switch (reply[0]) {
+    case "held":
+      return { state: "held", remainingMs: reply[1] / 1000 };
+    case "waiting":
+      return { state: "waiting", remainingMs: reply[1] / 1000, changeInMs: reply[2] / 1000 };
+    case "gone":
+      return toGone(reply[1]);
+  }
+}
+
+function toGone(forced: string): Gone {
+  return forced === ""
+    ? { state: "gone", loss: "taken" }
+    : { state: "gone", loss: "forced", ...parseForce(forced) };
+}
+
+function toUs(ms: number): string {
+  return String(Math.round(ms * 1000));
+}
+
+function traitsOf(settings: RedisSettings): Traits {
+  return {
+    engine: "redis",
+    reach: "network",
+    fencing: true,
+    queueing: true,
+    ringing: true,
+    ttl: "claim",
+    expiryGranularityMs: 20,
+    caveats: [
+      "Replication is asynchronous: if a primary dies before its replica has the claim, two may believe they hold it. Fencing tokens contain that.",
+      "After a failover or a flush, tokens keep growing if the servers' clocks differ by less than the failover takes.",
+      ...(settings.replicas > 0
+        ? [
+            `A grant waits for ${settings.replicas} replica(s), which narrows that window and does not close it.`,
+          ]
+        : []),
+    ],
+  };
+}

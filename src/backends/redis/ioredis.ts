@@ -1,0 +1,166 @@
+import type { RedisClient, Script, Subscription } from "./client.js";
+import type { RedisAddress } from "./url.js";
+
+/** The part of an ioredis client (`Redis` or `Cluster`, version 5 or 6) that is used here. */
+export interface IoredisLike {
+  readonly options: object;
+  evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: string[]): Promise<unknown>;
+  eval(lua: string, numberOfKeys: number, ...keysAndArgs: string[]): Promise<unknown>;
+  duplicate(...overrides: never[]): unknown;
+}
+
+interface Node extends IoredisLike {
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  connect(): Promise<void>;
+  disconnect(): void;
+  subscribe(channel: string): Promise<unknown>;
+  info(section: string): Promise<string>;
+  scan(
+    cursor: string,
+    match: "MATCH",
+    pattern: string,
+    count: "COUNT",
+    number: number,
+  ): Promise<[string, string[]]>;
+  duplicate(overrides: object): Node;
+  pipeline(commands: readonly (readonly (string | number)[])[]): {
+    exec(): Promise<readonly [Error | null, unknown][] | null>;
+  };
+}
+
+interface Cluster extends Node {
+  readonly isCluster: true;
+  nodes(role: "master" | "all"): Node[];
+}
+
+interface Module {
+  readonly Redis: new (options: object) => Node;
+  readonly Cluster: new (nodes: readonly object[], options: object) => Cluster;
+}
+
+const SCAN_COUNT = 500;
+const KEEP_ALIVE_MS = 10_000;
+
+export function isIoredis(client: object): client is IoredisLike {
+  return "evalsha" in client && "options" in client;
+}
+
+export function fromIoredis(given: IoredisLike, close: () => Promise<void>): RedisClient {
+  const client = given as Node;
+  const cluster = "isCluster" in client && client.isCluster === true ? (client as Cluster) : undefined;
+  const masters = () => cluster?.nodes("master") ?? [client];
+  const { keyPrefix } = client.options as { keyPrefix?: string };
+  return {
+    clustered: cluster !== undefined,
+    keyPrefix: keyPrefix ?? "",
+    evalSha: (script: Script, keys, args) => client.evalsha(script.sha, keys.length, ...keys, ...args),
+    evalText: (script: Script, keys, args) => client.eval(script.lua, keys.length, ...keys, ...args),
+    async waitForReplicas(key, replicas, timeoutMs) {
+      // A pipeline goes to one node; its first command names the key, because WAIT has none.
+      const results = await client
+        .pipeline([
+          ["pttl", key],
+          ["wait", replicas, timeoutMs],
+        ])
+        .exec();
+      const [error, acknowledged] = results?.[1] ?? [new Error("WAIT was not answered"), 0];
+      if (error !== null) throw error;
+      return Number(acknowledged);
+    },
+    async *scan(pattern) {
+      for (const node of masters()) {
+        let cursor = "0";
+        do {
+          const [next, keys] = await node.scan(cursor, "MATCH", pattern, "COUNT", SCAN_COUNT);
+          cursor = next;
+          yield keys;
+        } while (cursor !== "0");
+      }
+    },
+    memoryInfo: () => Promise.all(masters().map((node) => node.info("memory"))),
+    subscribe: (channel, onMessage) => subscribe(cluster, client, channel, onMessage),
+    close,
+  };
+}
+
+/** Any node of a cluster will do: classic publish/subscribe reaches them all. */
+async function subscribe(
+  cluster: Cluster | undefined,
+  client: Node,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscription> {
+  const nodes = cluster?.nodes("all") ?? [client];
+  const node = nodes[Math.floor(Math.random() * nodes.length)];
+  if (node === undefined) throw new Error("no node of the cluster is known");
+  const subscriber = node.duplicate({
+    lazyConnect: true,
+    autoResubscribe: false,
+    enableOfflineQueue: true,
+    keepAlive: KEEP_ALIVE_MS,
+    retryStrategy: () => null,
+    sentinelRetryStrategy: () => null,
+    reconnectOnError: null,
+    connectionName: "locktender-bell",
+  });
+  subscriber.on("error", noop);
+  const broken = new Promise<void>((resolve) => subscriber.on("end", resolve));
+  subscriber.on("message", (_channel: string, message: string) => onMessage(message));
+  try {
+    await subscriber.connect();
+    await subscriber.subscribe(channel);
+  } catch (error) {
+    subscriber.disconnect();
+    throw error;
+  }
+  return { broken, end: () => subscriber.disconnect() };
+}
+
+/** A client of our own: nothing is queued while offline and nothing is sent twice behind our back. */
+export async function openIoredis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
+  const { Redis, Cluster } = (await import("ioredis")) as unknown as Module;
+  const { username, password, tls, db } = address;
+  const common = {
+    username,
+    password,
+    ...(tls ? { tls: {} } : undefined),
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: timeoutMs,
+    keepAlive: KEEP_ALIVE_MS,
+    connectionName: "locktender",
+  };
+  const retryStrategy = (attempt: number) => Math.min(attempt * 50, 1_000);
+  const client =
+    address.kind === "cluster"
+      ? new Cluster(address.hosts, {
+          lazyConnect: true,
+          enableOfflineQueue: false,
+          slotsRefreshTimeout: timeoutMs,
+          clusterRetryStrategy: retryStrategy,
+          redisOptions: common,
+        })
+      : new Redis({
+          ...common,
+          ...(address.kind === "sentinel"
+            ? { sentinels: address.hosts, name: address.master, sentinelRetryStrategy: retryStrategy, db }
+            : { ...address.hosts[0], db }),
+          retryStrategy,
+        });
+  let lastError: unknown;
+  client.on("error", (error: Error) => {
+    lastError = error;
+  });
+  try {
+    await client.connect();
+  } catch (error) {
+    client.disconnect();
+    throw lastError ?? error;
+  }
+  return fromIoredis(client, async () => client.disconnect());
+}
+
+// A client without a listener for "error" prints to the console; what fails is told by its command.
+function noop(): void {}

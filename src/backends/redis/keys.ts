@@ -1,0 +1,53 @@
+import { lua } from "./lua.generated.js";
+
+/** The keys of one lock. They share a hash tag, so that they live on one slot of a cluster. */
+export type LockKeys = readonly [
+  head: string,
+  claims: string,
+  queue: string,
+  deadlines: string,
+  forced: string,
+];
+
+/** Braces delimit the hash tag, so a name that contains some must not be able to end it. */
+export function encodeName(name: string): string {
+  if (!/[%{}]/.test(name)) return name;
+  return name.replace(/[%{}]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+export function decodeName(encoded: string): string {
+  return encoded.replace(/%(25|7B|7D)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+export function lockKeys(prefix: string, name: string): LockKeys {
+  const base = `${prefix}:{${encodeName(name)}}`;
+  return [base, `${base}:claims`, `${base}:queue`, `${base}:deadlines`, `${base}:forced`];
+}
+
+/** A pattern for SCAN that finds the locks whose names begin so. */
+export function lockPattern(prefix: string, namePrefix: string): string {
+  return `${escapeGlob(`${prefix}:{${encodeName(namePrefix)}`)}*}`;
+}
+
+export function nameOfKey(prefix: string, key: string): string | undefined {
+  const start = `${prefix}:{`;
+  const end = "}";
+  if (!key.startsWith(start) || !key.endsWith(end)) return undefined;
+  return decodeName(key.slice(start.length, -end.length));
+}
+
+/** The channel on which one process is rung. */
+export function bellChannel(prefix: string, bell: string): string {
+  return `${prefix}:bell:${bell}`;
+}
+
+function escapeGlob(text: string): string {
+  return text.replace(/[\\*?[\]]/g, "\\$&");
+}
+
+export const LUA = {
+  claim: lua["claim-idle"] + lua.common + lua.claim,
+  renew: lua.common + lua.renew,
+  release: lua["release-only"] + lua.common + lua.release,
+  list: lua.common + lua.list,
+};

@@ -1,0 +1,224 @@
+import type { RedisClient, Subscription } from "./client.js";
+import type { RedisAddress } from "./url.js";
+
+interface ScriptOptions {
+  readonly keys: string[];
+  readonly arguments: string[];
+}
+
+/** The part of a node-redis client (`createClient`, `createCluster` or `createSentinel`) that is used here. */
+export interface NodeRedisLike {
+  evalSha(sha: string, options: ScriptOptions): Promise<unknown>;
+  eval(lua: string, options: ScriptOptions): Promise<unknown>;
+}
+
+interface Emitter {
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  off(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+interface Subscriber {
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<unknown>;
+  unsubscribe(channel: string, onMessage: (message: string) => void): Promise<unknown>;
+}
+
+interface Node extends NodeRedisLike, Subscriber, Emitter {
+  readonly options?: { readonly socket?: object };
+  connect(): Promise<unknown>;
+  destroy(): void;
+  duplicate(overrides: object): Node;
+  sendCommand(args: readonly string[]): Promise<unknown>;
+}
+
+interface Cluster extends NodeRedisLike, Emitter {
+  readonly masters: readonly object[];
+  nodeClient(node: object): Promise<Node>;
+  connect(): Promise<unknown>;
+  destroy(): void;
+  sendCommand(key: string, readOnly: boolean, args: readonly string[]): Promise<unknown>;
+}
+
+interface Sentinel extends NodeRedisLike, Subscriber, Emitter {
+  getMasterNode(): unknown;
+  connect(): Promise<unknown>;
+  destroy(): Promise<void>;
+  sendCommand(readOnly: boolean, args: readonly string[]): Promise<unknown>;
+}
+
+interface Module {
+  createClient(options: object): Node;
+  createCluster(options: object): Cluster;
+  createSentinel(options: object): Sentinel;
+}
+
+type Send = (args: readonly string[]) => Promise<unknown>;
+
+const SCAN_COUNT = "500";
+const KEEP_ALIVE_MS = 10_000;
+
+export function isNodeRedis(client: object): client is NodeRedisLike {
+  return "evalSha" in client;
+}
+
+export function fromNodeRedis(given: NodeRedisLike, close: () => Promise<void>): RedisClient {
+  const shape = shapeOf(given);
+  return {
+    clustered: shape.clustered,
+    keyPrefix: "",
+    evalSha: (script, keys, args) => given.evalSha(script.sha, { keys: [...keys], arguments: [...args] }),
+    evalText: (script, keys, args) => given.eval(script.lua, { keys: [...keys], arguments: [...args] }),
+    async waitForReplicas(key, replicas, timeoutMs) {
+      return Number(await shape.sendByKey(key, ["WAIT", String(replicas), String(timeoutMs)]));
+    },
+    async *scan(pattern) {
+      for (const send of await shape.masters()) {
+        let cursor = "0";
+        do {
+          const reply = await send(["SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT]);
+          const [next, keys] = reply as [string, string[]];
+          cursor = String(next);
+          yield keys;
+        } while (cursor !== "0");
+      }
+    },
+    async memoryInfo() {
+      const masters = await shape.masters();
+      return Promise.all(masters.map(async (send) => String(await send(["INFO", "memory"]))));
+    },
+    subscribe: shape.subscribe,
+    close,
+  };
+}
+
+interface Shape {
+  readonly clustered: boolean;
+  sendByKey(key: string, args: readonly string[]): Promise<unknown>;
+  masters(): Promise<readonly Send[]>;
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription>;
+}
+
+/** What differs between one server, a cluster and a sentinel's master. */
+function shapeOf(given: NodeRedisLike): Shape {
+  if ("masters" in given) {
+    const cluster = given as Cluster;
+    return {
+      clustered: true,
+      sendByKey: (key, args) => cluster.sendCommand(key, false, args),
+      async masters() {
+        const nodes = await Promise.all(cluster.masters.map((node) => cluster.nodeClient(node)));
+        return nodes.map((node) => (args: readonly string[]) => node.sendCommand(args));
+      },
+      async subscribe(channel, onMessage) {
+        const master = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
+        if (master === undefined) throw new Error("no node of the cluster is known");
+        return subscribeAt(await cluster.nodeClient(master), channel, onMessage);
+      },
+    };
+  }
+  if ("getMasterNode" in given) {
+    const sentinel = given as Sentinel;
+    const send: Send = (args) => sentinel.sendCommand(false, args);
+    return {
+      clustered: false,
+      sendByKey: (_key, args) => send(args),
+      masters: async () => [send],
+      subscribe: (channel, onMessage) => subscribeBySentinel(sentinel, channel, onMessage),
+    };
+  }
+  const client = given as Node;
+  return {
+    clustered: false,
+    sendByKey: (_key, args) => client.sendCommand(args),
+    masters: async () => [(args: readonly string[]) => client.sendCommand(args)],
+    subscribe: (channel, onMessage) => subscribeAt(client, channel, onMessage),
+  };
+}
+
+async function subscribeAt(
+  node: Node,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscription> {
+  const subscriber = node.duplicate({ socket: { ...node.options?.socket, reconnectStrategy: false } });
+  const broken = new Promise<void>((resolve) => {
+    subscriber.on("error", () => resolve());
+    subscriber.on("end", () => resolve());
+  });
+  const end = () => {
+    try {
+      subscriber.destroy();
+    } catch {
+      // Closed already: that is what was wanted.
+    }
+  };
+  try {
+    await subscriber.connect();
+    await subscriber.subscribe(channel, onMessage);
+  } catch (error) {
+    end();
+    throw error;
+  }
+  return { broken, end };
+}
+
+/** The sentinel client moves its subscriptions to a new master by itself, but messages are lost meanwhile. */
+async function subscribeBySentinel(
+  sentinel: Sentinel,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscription> {
+  await sentinel.subscribe(channel, onMessage);
+  let end: () => void = noop;
+  const broken = new Promise<void>((resolve) => {
+    end = () => {
+      sentinel.off("topology-change", end);
+      sentinel.unsubscribe(channel, onMessage).catch(noop);
+      resolve();
+    };
+    sentinel.on("topology-change", end);
+  });
+  return { broken, end };
+}
+
+/** A client of our own: nothing is queued while offline. */
+export async function openNodeRedis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
+  const { createClient, createCluster, createSentinel } = (await import("redis")) as unknown as Module;
+  const { username, password, tls, db, hosts, master } = address;
+  const reconnectStrategy = (attempt: number) => Math.min((attempt + 1) * 50, 1_000);
+  const socket = {
+    connectTimeout: timeoutMs,
+    keepAliveInitialDelay: KEEP_ALIVE_MS,
+    reconnectStrategy,
+    ...(tls ? { tls } : {}),
+  };
+  const common = { username, password, disableOfflineQueue: true, name: "locktender" };
+  const client =
+    address.kind === "cluster"
+      ? createCluster({ rootNodes: hosts.map((host) => ({ socket: host })), defaults: { ...common, socket } })
+      : address.kind === "sentinel"
+        ? createSentinel({
+            name: master,
+            sentinelRootNodes: hosts,
+            nodeClientOptions: { ...common, socket, database: db },
+            sentinelClientOptions: { socket },
+          })
+        : createClient({ ...common, database: db, socket: { ...socket, ...hosts[0] } });
+  const close = async () => {
+    await client.destroy();
+  };
+  const failed = new Promise<never>((_, reject) => client.on("error", (error: Error) => reject(error)));
+  failed.catch(noop);
+  try {
+    // By itself it would try for ever; the first error says what is wrong.
+    const connecting = client.connect();
+    connecting.catch(noop);
+    await Promise.race([connecting, failed]);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return fromNodeRedis(client, close);
+}
+
+// Without a listener an "error" event would end the process; what fails is told by its command.
+function noop(): void {}

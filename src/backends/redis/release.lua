@@ -1,0 +1,32 @@
+-- Leaves the queue, gives back the lock, or, by an operator, takes it away. Rings whoever is let in by it.
+--
+-- KEYS  head, claims, queue, deadlines, forced
+-- ARGV  id, retention ms, forced: JSON { reason, by } or ''
+-- Out   1 if the claim was there, else 0
+
+local id, retentionMs, force = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local l = openLock(1)
+local now = serverTime()
+local changed = dropDead(l, now)
+local claim = find(l, id)
+
+if not claim or (claim.left and force == '') then
+  if changed then save(l, retentionMs) end
+  return 0
+end
+
+if force == '' and claim.granted > 0 and claim.granted + claim.minHold > now then
+  -- Its holder is gone, but nobody else may come in before the minimal time is over.
+  claim.left, claim.deadline = true, claim.granted + claim.minHold
+  store(l, id, claim)
+else
+  remove(l, id, claim)
+  advance(l, now)
+end
+if force ~= '' then
+  redis.call('HSET', l.forced, id, force)
+  redis.call('PEXPIRE', l.forced, FORCED_KEPT_MS)
+  ring(claim, id, force)
+end
+save(l, retentionMs)
+return 1

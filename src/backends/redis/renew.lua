@@ -1,0 +1,31 @@
+-- Extends claims that are still there; never creates one. Any number of claims, each of its own lock.
+--
+-- KEYS  head, claims, queue, deadlines, forced; for each claim
+-- ARGV  retention ms, then id, ticket, ttl µs for each claim
+-- Out   for each claim {'held', remaining µs} | {'waiting', remaining µs, change in µs} | {'gone', forced JSON or ''}
+
+local retentionMs = tonumber(ARGV[1])
+local now = serverTime()
+local answers = {}
+
+for index = 1, #KEYS / 5 do
+  local arg = (index - 1) * 3 + 1
+  local id, ticket, ttl = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
+  local l = openLock((index - 1) * 5 + 1)
+  local changed = dropDead(l, now)
+  local claim = find(l, id)
+  if not claim or claim.left or claim.ticket ~= ticket then
+    answers[index] = gone(l, id)
+    if changed then save(l, retentionMs) end
+  else
+    if not claim.fixed or claim.granted == 0 then claim.deadline = math.max(claim.deadline, now + ttl) end
+    store(l, id, claim)
+    save(l, retentionMs)
+    if isGranted(l, claim) then
+      answers[index] = { 'held', claim.deadline - now }
+    else
+      answers[index] = { 'waiting', claim.deadline - now, changeIn(l, now) }
+    end
+  end
+end
+return answers

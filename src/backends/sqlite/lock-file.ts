@@ -1,0 +1,225 @@
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
+import { nowMs } from "../../core/clock.js";
+import { backendError } from "../../core/errors.js";
+import { MachineClock } from "./clock.js";
+import { busyError, closedError, explain, isBusy, unsupported } from "./errors.js";
+import { createPrivateFolder, refuseNetwork } from "./files.js";
+import { fileOf, openLibsql, setUp } from "./open.js";
+import { prepareStatements, type SqliteDatabase, type Statements } from "./statements.js";
+
+/** A file that somebody deletes or replaces is no longer the one that others lock: looked at this often. */
+const IDENTITY_MS = 100;
+const SPINS = 3;
+const LONGEST_PAUSE_MS = 20;
+
+export interface LockFileOptions {
+  readonly file: string;
+  /** The file is our own default, and so is its folder. */
+  readonly createFolder: boolean;
+  readonly database: SqliteDatabase | undefined;
+  /** How long an operation tries while others write. */
+  readonly busyMs: number;
+}
+
+/** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
+export class Session {
+  readonly statements: Statements;
+  broken = false;
+  #identity: string | undefined;
+  #checkedMs = nowMs();
+
+  constructor(
+    readonly db: SqliteDatabase,
+    readonly clock: MachineClock,
+    /** Where the file lies; `undefined` if it is in memory. */
+    readonly file: string | undefined,
+  ) {
+    this.statements = prepareStatements(db);
+    this.#identity = this.#look();
+  }
+
+  /** One atomic step. The time is read inside it, so that times never go back from one step to the next. */
+  transact<T>(work: (statements: Statements, nowUs: number) => T): T {
+    const { statements } = this;
+    statements.begin.run();
+    try {
+      const result = work(statements, this.clock.nowUs());
+      statements.commit.run();
+      return result;
+    } catch (error) {
+      this.#rollBack();
+      throw error;
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      // Some failures have rolled back already.
+      if (this.db.inTransaction) this.statements.rollback.run();
+    } catch {
+      // The first error is the one to tell; a connection in this state is not used again.
+      this.broken = true;
+    }
+  }
+
+  /** Whether the file that we have open is still the one that others find. */
+  isCurrent(): boolean {
+    if (this.file === undefined || nowMs() - this.#checkedMs < IDENTITY_MS) return true;
+    this.#checkedMs = nowMs();
+    return this.#look() === this.#identity;
+  }
+
+  #look(): string | undefined {
+    if (this.file === undefined) return undefined;
+    const found = statSync(this.file, { bigint: true, throwIfNoEntry: false });
+    return found === undefined ? undefined : `${found.dev}:${found.ino}`;
+  }
+}
+
+/** The database and the patience that it takes: opened on first use, tried again while others write. */
+export class LockFile {
+  readonly #options: LockFileOptions;
+  readonly #onReopen: () => void;
+  readonly #clock = new MachineClock();
+  #session: Session | undefined;
+  #opening: Promise<Session> | undefined;
+  /** Set while somebody waits for the file: whoever comes later queues up behind. */
+  #turn: Promise<void> | undefined;
+  #wasOpen = false;
+  #closed = false;
+
+  constructor(options: LockFileOptions, onReopen: () => void) {
+    this.#options = options;
+    this.#onReopen = onReopen;
+  }
+
+  /** Runs a synchronous step as soon as the file lets us, within a bound. */
+  async use<T>(step: (session: Session) => T): Promise<T> {
+    const startMs = nowMs();
+    while (this.#turn !== undefined) {
+      await this.#turn;
+      if (this.#turn !== undefined && nowMs() - startMs >= this.#options.busyMs) throw this.#tooBusy(startMs);
+    }
+    try {
+      return step(this.#ready() ?? (await this.#open()));
+    } catch (error) {
+      if (!isBusy(error)) throw explain(error, this.#options.file);
+    }
+    return this.#retry(step, startMs);
+  }
+
+  /** For hints only: does it now or not at all. */
+  peek<T>(step: (session: Session) => T): T | undefined {
+    if (this.#closed || this.#session === undefined) return undefined;
+    try {
+      const session = this.#ready();
+      return session === undefined ? undefined : step(session);
+    } catch {
+      return undefined; // Whoever asks next learns of it as an error; a hint that fails is no hint.
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    // An opening that is under way finds the file closed and tidies up after itself.
+    await this.#opening?.catch(() => undefined);
+    this.#discard();
+  }
+
+  async #retry<T>(step: (session: Session) => T, startMs: number): Promise<T> {
+    while (this.#turn !== undefined) await this.#turn;
+    let done = () => {};
+    this.#turn = new Promise((resolve) => {
+      done = resolve;
+    });
+    try {
+      for (let attempt = 0; ; attempt++) {
+        await pause(attempt);
+        try {
+          return step(this.#ready() ?? (await this.#open()));
+        } catch (error) {
+          if (!isBusy(error)) throw explain(error, this.#options.file);
+          if (nowMs() - startMs >= this.#options.busyMs) throw this.#tooBusy(startMs);
+        }
+      }
+    } finally {
+      this.#turn = undefined;
+      done();
+    }
+  }
+
+  #ready(): Session | undefined {
+    if (this.#closed) throw closedError();
+    const session = this.#session;
+    if (session === undefined) return undefined;
+    const { database } = this.#options;
+    // Our statements would become part of somebody else's transaction.
+    if (database?.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
+    if (!session.broken && session.isCurrent()) return session;
+    if (database !== undefined) {
+      throw backendError(`the lock file ${this.#options.file} was replaced or failed. Open it anew.`, {
+        retryable: false,
+      });
+    }
+    this.#discard();
+    return undefined;
+  }
+
+  #open(): Promise<Session> {
+    this.#opening ??= this.#openNow().finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  async #openNow(): Promise<Session> {
+    const { file, createFolder, database } = this.#options;
+    if (createFolder) await createPrivateFolder(dirname(file));
+    const path = database === undefined ? file : fileOf(database);
+    if (path !== undefined) await refuseNetwork(path);
+    const db = database ?? (await openLibsql(file));
+    try {
+      if (this.#closed) throw closedError();
+      if (db.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
+      setUp(db, this.#clock.boot, () => this.#clock.nowUs());
+      this.#session = new Session(db, this.#clock, path);
+    } catch (error) {
+      if (database === undefined) db.close();
+      throw error;
+    }
+    if (this.#wasOpen) this.#onReopen();
+    this.#wasOpen = true;
+    return this.#session;
+  }
+
+  #discard(): void {
+    const session = this.#session;
+    this.#session = undefined;
+    if (session === undefined || this.#options.database !== undefined) return;
+    try {
+      session.db.close();
+    } catch {
+      // It is not used again; the system closes it with the process.
+    }
+  }
+
+  #tooBusy(startMs: number) {
+    return busyError(this.#options.file, nowMs() - startMs);
+  }
+}
+
+/** A few times at once, because a commit takes microseconds; then with growing, uneven pauses. */
+function pause(attempt: number): Promise<void> {
+  if (attempt < SPINS) return new Promise((resolve) => setImmediate(resolve));
+  const longestMs = Math.min(2 ** (attempt - SPINS + 1), LONGEST_PAUSE_MS);
+  return new Promise((resolve) => setTimeout(resolve, 1 + Math.random() * longestMs));
+}
+
+/** Another machine, or a container with a boot id of its own, has taken the file over. */
+export function otherBoot(): Error {
+  return unsupported(
+    "the lock file is used under another boot id as well: by another machine, or by a container that has a boot id of its own. Their clocks cannot be compared; give each its own file, or use an engine made for several machines.",
+  );
+}

@@ -1,0 +1,57 @@
+-- The tables of a lock file, version 1. Run inside the transaction that found the file empty.
+--
+-- In:      nothing
+-- Out:     nothing
+-- Touches: everything
+--
+-- Times are microseconds of the machine's monotonic clock, which all processes of one boot share; tickets
+-- are microseconds of the wall clock, or more. The text columns compare byte by byte.
+
+-- Which boot of the machine the times below belong to: one row.
+CREATE TABLE machine (boot TEXT NOT NULL) STRICT;
+
+-- What is remembered of a name while nobody is there: its last ticket, so that tokens only grow.
+CREATE TABLE resources (
+  name TEXT PRIMARY KEY,
+  last_ticket INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The queue of each name. Who is granted is not stored: it follows from ticket, weight and capacity.
+CREATE TABLE claims (
+  name TEXT NOT NULL,
+  ticket INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  weight INTEGER NOT NULL,
+  capacity INTEGER NOT NULL,
+  fixed INTEGER NOT NULL,
+  min_hold_us INTEGER NOT NULL,
+  came_us INTEGER NOT NULL,
+  -- The last request that refreshed it: later than now means that the machine has booted since.
+  seen_us INTEGER NOT NULL,
+  -- The first granted answer.
+  granted_us INTEGER,
+  deadline_us INTEGER NOT NULL,
+  -- Released, but kept until its minHold is over.
+  has_left INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  note TEXT NOT NULL,
+  PRIMARY KEY (name, ticket)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX claims_by_id ON claims (id, name);
+CREATE INDEX claims_by_deadline ON claims (name, deadline_us);
+
+-- Claims that an operator took away, for as long as the victim may still ask why. The sequence never goes
+-- back, so whoever remembers the last number it saw misses none.
+CREATE TABLE forced (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  ticket INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  by_whom TEXT,
+  until_us INTEGER NOT NULL
+) STRICT;
+
+-- "LKTD": tells a lock file from somebody else's database.
+PRAGMA application_id = 1280005188;
+PRAGMA user_version = 1;

@@ -1,0 +1,67 @@
+import type { Backend } from "./core/backend.js";
+import { invalidOption, LockError } from "./core/errors.js";
+import { createLocks, type Locks, type LocksOptions } from "./locks/locks.js";
+
+export interface ConnectOptions extends LocksOptions {
+  /** What the keys of a shared server begin with; `"locktender"` if not given. */
+  readonly prefix?: string;
+}
+
+type Open = (url: string, prefix: string | undefined) => Promise<Backend>;
+
+const openRedis: Open = async (url, prefix) => {
+  const { redis } = await import("./backends/redis/index.js");
+  return redis(prefix === undefined ? { url } : { url, prefix });
+};
+
+const ENGINES: Readonly<Record<string, Open>> = {
+  memory: async (url, prefix) => {
+    refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
+    const { memory } = await import("./backends/memory/index.js");
+    return memory(url.slice("memory:".length));
+  },
+  sqlite: async (url, prefix) => {
+    refusePrefix("sqlite:", prefix, "use another file");
+    const { sqlite } = await import("./backends/sqlite/index.js");
+    const file = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
+    return sqlite(file === "" ? {} : { file });
+  },
+  redis: openRedis,
+  rediss: openRedis,
+  "redis+sentinel": openRedis,
+  "rediss+sentinel": openRedis,
+  "redis+cluster": openRedis,
+  "rediss+cluster": openRedis,
+};
+
+/** Opens the engine that the URL names, and makes sure that it answers. */
+export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
+  const { prefix, ...rest } = options;
+  const backend = await openBackend(url, prefix);
+  try {
+    const locks = createLocks(backend, rest);
+    // One harmless question shows that the server is there and lets us in.
+    for await (const _ of backend.list({ name: "locktender", limit: 1 })) break;
+    return locks;
+  } catch (error) {
+    await backend.close();
+    throw error;
+  }
+}
+
+async function openBackend(url: string, prefix: string | undefined): Promise<Backend> {
+  if (typeof url !== "string")
+    throw invalidOption('connect: the first argument must be a URL such as "redis://127.0.0.1".');
+  const scheme = /^([a-z+]+):/.exec(url)?.[1];
+  const open = scheme === undefined ? undefined : ENGINES[scheme];
+  if (open !== undefined) return open(url, prefix);
+  // The URL may hold a password, so only its scheme is repeated.
+  const known = Object.keys(ENGINES).map((name) => `${name}:`);
+  const what = scheme === undefined ? "this is not a URL" : `there is no engine for ${scheme}:`;
+  throw new LockError("unsupported", `connect: ${what}. Known are ${known.join(" ")}`);
+}
+
+function refusePrefix(engine: string, prefix: string | undefined, instead: string): void {
+  if (prefix !== undefined)
+    throw invalidOption(`prefix: ${engine} is not shared with anything else; ${instead}.`);
+}

@@ -1,0 +1,1 @@
+export { type FaultProxy, type FaultProxyOptions, startFaultProxy } from "./faults.js";

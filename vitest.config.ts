@@ -1,0 +1,24 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+/** Tests run what is published: the compiled code. A planted bug is a changed copy of it. */
+const dist = process.env.LOCKTENDER_DIST ?? fileURLToPath(new URL("./dist", import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    alias: [
+      { find: /^#lib\//, replacement: `${dist}/` },
+      { find: /^locktender$/, replacement: `${dist}/index.js` },
+      { find: /^locktender\/(core)$/, replacement: `${dist}/$1.js` },
+      { find: /^locktender\/(testing)$/, replacement: `${dist}/$1/index.js` },
+      { find: /^locktender\/(memory|sqlite|redis)$/, replacement: `${dist}/backends/$1/index.js` },
+    ],
+  },
+  test: {
+    include: ["test/**/*.test.ts"],
+    globalSetup: "test/servers/global-setup.ts",
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    server: { deps: { external: [/\/dist\//] } },
+  },
+});
