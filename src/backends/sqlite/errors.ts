@@ -42,9 +42,9 @@ export function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(codeOf(error));
 }
 
-export function busyError(file: string, waitedMs: number): LockError {
+export function busyError(name: string, waitedMs: number): LockError {
   return backendError(
-    `the lock file ${file} was busy for ${Math.round(waitedMs)} ms. Something holds a long transaction on it, or this machine is overloaded.`,
+    `${name} was busy for ${Math.round(waitedMs)} ms. Something holds a long transaction on it, or this machine is overloaded.`,
     { retryable: true },
   );
 }
@@ -57,12 +57,19 @@ export function unsupported(message: string, cause?: unknown): LockError {
   return new LockError("unsupported", message, cause === undefined ? {} : { cause });
 }
 
+/** Another machine, or a container with a boot id of its own, has taken the file over. */
+export function otherBoot(): LockError {
+  return unsupported(
+    "the lock file is used under another boot id as well: by another machine, or by a container that has a boot id of its own. Their clocks cannot be compared; give each its own file, or use an engine made for several machines.",
+  );
+}
+
 /** Whatever the library threw, as an error of ours. Its message never holds the values that were bound. */
-export function explain(error: unknown, file: string): LockError {
+export function explain(error: unknown, name: string): LockError {
   if (isLockError(error)) return error;
   const code = codeOf(error);
   const known = STORIES.find(([prefix]) => code.startsWith(prefix));
   const message = error instanceof Error ? error.message : String(error);
   const [, retryable, story] = known ?? ["", false, message];
-  return backendError(`the lock file ${file} failed: ${story}.`, { retryable, cause: error });
+  return backendError(`${name} failed: ${story}.`, { retryable, cause: error });
 }

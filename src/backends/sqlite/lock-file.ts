@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { MachineClock } from "./clock.js";
-import { busyError, closedError, explain, isBusy, unsupported } from "./errors.js";
+import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, refuseNetwork } from "./files.js";
 import { fileOf, openLibsql, setUp } from "./open.js";
 import { prepareStatements, type SqliteDatabase, type Statements } from "./statements.js";
@@ -14,12 +14,17 @@ const SPINS = 3;
 const LONGEST_PAUSE_MS = 20;
 
 export interface LockFileOptions {
+  /** What errors call it. */
+  readonly name: string;
+  readonly source: FileSource | { readonly database: SqliteDatabase };
+  /** How long an operation tries while others write. */
+  readonly busyMs: number;
+}
+
+export interface FileSource {
   readonly file: string;
   /** The file is our own default, and so is its folder. */
   readonly createFolder: boolean;
-  readonly database: SqliteDatabase | undefined;
-  /** How long an operation tries while others write. */
-  readonly busyMs: number;
 }
 
 /** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
@@ -80,18 +85,17 @@ export class Session {
 /** The database and the patience that it takes: opened on first use, tried again while others write. */
 export class LockFile {
   readonly #options: LockFileOptions;
-  readonly #onReopen: () => void;
+  readonly #onLost: () => void;
   readonly #clock = new MachineClock();
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
   #turn: Promise<void> | undefined;
-  #wasOpen = false;
   #closed = false;
 
-  constructor(options: LockFileOptions, onReopen: () => void) {
+  constructor(options: LockFileOptions, onLost: () => void) {
     this.#options = options;
-    this.#onReopen = onReopen;
+    this.#onLost = onLost;
   }
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
@@ -102,9 +106,9 @@ export class LockFile {
       if (this.#turn !== undefined && nowMs() - startMs >= this.#options.busyMs) throw this.#tooBusy(startMs);
     }
     try {
-      return step(this.#ready() ?? (await this.#open()));
+      return step(this.#ready() ?? (await this.#opened()));
     } catch (error) {
-      if (!isBusy(error)) throw explain(error, this.#options.file);
+      if (!isBusy(error)) throw explain(error, this.#options.name);
     }
     return this.#retry(step, startMs);
   }
@@ -138,9 +142,9 @@ export class LockFile {
       for (let attempt = 0; ; attempt++) {
         await pause(attempt);
         try {
-          return step(this.#ready() ?? (await this.#open()));
+          return step(this.#ready() ?? (await this.#opened()));
         } catch (error) {
-          if (!isBusy(error)) throw explain(error, this.#options.file);
+          if (!isBusy(error)) throw explain(error, this.#options.name);
           if (nowMs() - startMs >= this.#options.busyMs) throw this.#tooBusy(startMs);
         }
       }
@@ -154,17 +158,26 @@ export class LockFile {
     if (this.#closed) throw closedError();
     const session = this.#session;
     if (session === undefined) return undefined;
-    const { database } = this.#options;
-    // Our statements would become part of somebody else's transaction.
-    if (database?.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
+    if (this.#brought) assertNoTransaction(session.db);
     if (!session.broken && session.isCurrent()) return session;
-    if (database !== undefined) {
-      throw backendError(`the lock file ${this.#options.file} was replaced or failed. Open it anew.`, {
+    if (this.#brought) {
+      throw backendError(`${this.#options.name} was replaced or failed. Open it anew.`, {
         retryable: false,
       });
     }
     this.#discard();
+    this.#onLost();
     return undefined;
+  }
+
+  get #brought(): boolean {
+    return "database" in this.#options.source;
+  }
+
+  async #opened(): Promise<Session> {
+    const session = await this.#open();
+    if (this.#closed) throw closedError();
+    return session;
   }
 
   #open(): Promise<Session> {
@@ -175,29 +188,27 @@ export class LockFile {
   }
 
   async #openNow(): Promise<Session> {
-    const { file, createFolder, database } = this.#options;
-    if (createFolder) await createPrivateFolder(dirname(file));
-    const path = database === undefined ? file : fileOf(database);
-    if (path !== undefined) await refuseNetwork(path);
-    const db = database ?? (await openLibsql(file));
+    const { source } = this.#options;
+    if ("file" in source && source.createFolder) await createPrivateFolder(dirname(source.file));
+    const file = "file" in source ? source.file : fileOf(source.database);
+    if (file !== undefined) await refuseNetwork(file);
+    const db = "file" in source ? await openLibsql(source.file) : source.database;
     try {
       if (this.#closed) throw closedError();
-      if (db.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
+      assertNoTransaction(db);
       setUp(db, this.#clock.boot, () => this.#clock.nowUs());
-      this.#session = new Session(db, this.#clock, path);
+      this.#session = new Session(db, this.#clock, file);
+      return this.#session;
     } catch (error) {
-      if (database === undefined) db.close();
+      if (!this.#brought) db.close();
       throw error;
     }
-    if (this.#wasOpen) this.#onReopen();
-    this.#wasOpen = true;
-    return this.#session;
   }
 
   #discard(): void {
     const session = this.#session;
     this.#session = undefined;
-    if (session === undefined || this.#options.database !== undefined) return;
+    if (session === undefined || this.#brought) return;
     try {
       session.db.close();
     } catch {
@@ -206,7 +217,7 @@ export class LockFile {
   }
 
   #tooBusy(startMs: number) {
-    return busyError(this.#options.file, nowMs() - startMs);
+    return busyError(this.#options.name, nowMs() - startMs);
   }
 }
 
@@ -217,9 +228,7 @@ function pause(attempt: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1 + Math.random() * longestMs));
 }
 
-/** Another machine, or a container with a boot id of its own, has taken the file over. */
-export function otherBoot(): Error {
-  return unsupported(
-    "the lock file is used under another boot id as well: by another machine, or by a container that has a boot id of its own. Their clocks cannot be compared; give each its own file, or use an engine made for several machines.",
-  );
+/** Our statements would become part of somebody else's transaction, and be undone with it. */
+function assertNoTransaction(db: SqliteDatabase): void {
+  if (db.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
 }

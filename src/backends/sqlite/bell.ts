@@ -1,0 +1,217 @@
+import type { Answer, Gone, News, Renewal, Ring, Unwatch } from "../../core/backend.js";
+import { nowMs } from "../../core/clock.js";
+import { firstWaiting, forcedNews } from "./claims.js";
+import { FileHint } from "./file-hint.js";
+import type { LockFile } from "./lock-file.js";
+
+const SHORTEST_POLL_MS = 5;
+const LONGEST_POLL_MS = 50;
+/** Hints come with every commit of anybody: they are followed no more often than this. */
+const HINT_GAP_MS = 1;
+/** Holders are looked after more gently: only once they have held for a while, and this often. */
+const SETTLED_MS = 200;
+
+type State = "asking" | "waiting" | "held";
+
+interface Watched {
+  readonly name: string;
+  readonly id: string;
+  readonly ring: Ring;
+  ticket: number;
+  state: State;
+  sinceMs: number;
+  /** It has been told to ask, and has not asked yet. */
+  rung: boolean;
+}
+
+type ClaimKey = { readonly name: string; readonly id: string };
+
+/**
+ * No process can ring another one, so each looks by itself: when the write-ahead log moves, and on a timer
+ * behind that. Only while one of its claims waits; then one look costs one small query for all of them.
+ */
+export class Bell {
+  readonly #file: LockFile;
+  readonly #hint = new FileHint(() => this.#hinted());
+  readonly #watched = new Map<string, Watched>();
+  /** The claims that wait, by name. */
+  readonly #waiting = new Map<string, Set<Watched>>();
+  #poll: NodeJS.Timeout | undefined;
+  #pollMs = SHORTEST_POLL_MS;
+  #soon: NodeJS.Timeout | undefined;
+  #settling: NodeJS.Timeout | undefined;
+  #lookedMs = -Infinity;
+  /** Tells whether another connection has written since the last look. */
+  #dataVersion: number | undefined;
+  #lastForced = 0;
+
+  constructor(file: LockFile) {
+    this.#file = file;
+  }
+
+  watch({ name, id }: ClaimKey, ring: Ring): Unwatch {
+    const key = keyOf(name, id);
+    const watched: Watched = { name, id, ring, ticket: 0, state: "asking", sinceMs: 0, rung: false };
+    this.#forget(this.#watched.get(key));
+    this.#watched.set(key, watched);
+    return () => {
+      this.#forget(watched);
+      if (this.#watched.get(key) === watched) this.#watched.delete(key);
+    };
+  }
+
+  /** What the engine has just said about a claim: who waits is looked after from here on. */
+  answered({ name, id }: ClaimKey, answer: Answer | Renewal, ticket: bigint | undefined): void {
+    const watched = this.#watched.get(keyOf(name, id));
+    if (watched === undefined) return;
+    watched.rung = false;
+    if (ticket !== undefined) watched.ticket = Number(ticket);
+    if (answer.state === "waiting") return this.#awaits(watched);
+    this.#forget(watched);
+    if (answer.state !== "granted" && answer.state !== "held") return;
+    if (watched.state !== "held") watched.sinceMs = nowMs();
+    watched.state = "held";
+    this.#settle();
+  }
+
+  /** This process has removed claims, so others at these names may have been let in. */
+  removed(names: Iterable<string>): void {
+    const waited = [...names].filter((name) => this.#waiting.has(name));
+    if (waited.length === 0) return;
+    const lines = this.#file.peek(({ statements, clock }) => firstWaiting(statements, waited, clock.nowUs()));
+    // What could not be seen now is looked at by the timer.
+    if (lines === undefined) this.#dataVersion = undefined;
+    else this.#ringAdmitted(lines);
+  }
+
+  removedAnywhere(): void {
+    this.removed(this.#waiting.keys());
+  }
+
+  /** A claim was taken away by this very process. */
+  forced({ name, id }: ClaimKey, ticket: number, gone: Gone): void {
+    const watched = this.#watched.get(keyOf(name, id));
+    if (watched !== undefined) this.#ring(watched, { ...gone, ticket: BigInt(ticket) });
+  }
+
+  /** The file is not the one that it was: everybody has to ask again. */
+  lost(): void {
+    this.#hint.close();
+    this.#dataVersion = undefined;
+    this.#lastForced = 0;
+    for (const waiters of this.#waiting.values()) for (const watched of waiters) this.#ring(watched);
+  }
+
+  close(): void {
+    for (const timer of [this.#poll, this.#soon, this.#settling]) clearTimeout(timer);
+    this.#hint.close();
+    this.#watched.clear();
+    this.#waiting.clear();
+  }
+
+  #awaits(watched: Watched): void {
+    watched.state = "waiting";
+    const waiters = this.#waiting.get(watched.name);
+    if (waiters === undefined) this.#waiting.set(watched.name, new Set([watched]));
+    else waiters.add(watched);
+    if (this.#poll !== undefined) return;
+    // What others wrote between the answer and the first look must not be missed.
+    this.#dataVersion = undefined;
+    this.#pollMs = SHORTEST_POLL_MS;
+    this.#schedulePoll();
+    this.#openHint();
+  }
+
+  #forget(watched: Watched | undefined): void {
+    if (watched?.state !== "waiting") return;
+    watched.state = "asking";
+    const waiters = this.#waiting.get(watched.name);
+    waiters?.delete(watched);
+    if (waiters?.size === 0) this.#waiting.delete(watched.name);
+  }
+
+  /** Not ref'd: a waiter keeps the process alive by itself. */
+  #schedulePoll(): void {
+    this.#poll = setTimeout(() => {
+      this.#poll = undefined;
+      if (this.#waiting.size === 0) return;
+      const moved = this.#look();
+      this.#pollMs = moved ? SHORTEST_POLL_MS : Math.min(this.#pollMs * 1.5, LONGEST_POLL_MS);
+      this.#schedulePoll();
+    }, this.#pollMs).unref();
+  }
+
+  #hinted(): void {
+    if (this.#soon !== undefined) return;
+    if (this.#waiting.size === 0) {
+      // Only holders are left. Our own work moves the log too, so we do not listen all the time.
+      this.#hint.close();
+      return this.#settle();
+    }
+    const waitMs = this.#lookedMs + HINT_GAP_MS - nowMs();
+    if (waitMs <= 0) return void this.#look();
+    this.#soon = setTimeout(() => {
+      this.#soon = undefined;
+      if (this.#waiting.size > 0) this.#look();
+    }, waitMs).unref();
+  }
+
+  /** Once somebody has held for a while, listens for what others do to it. */
+  #settle(): void {
+    if (this.#settling !== undefined || this.#hint.isOpen) return;
+    this.#settling = setTimeout(() => {
+      this.#settling = undefined;
+      const atMs = nowMs();
+      const holders = [...this.#watched.values()].filter(({ state }) => state === "held");
+      if (holders.some(({ sinceMs }) => atMs - sinceMs >= SETTLED_MS)) {
+        this.#openHint();
+        this.#look();
+      } else if (holders.length > 0) this.#settle();
+    }, SETTLED_MS).unref();
+  }
+
+  #openHint(): void {
+    const file = this.#file.peek((session) => session.file);
+    if (file !== undefined) this.#hint.open(`${file}-wal`);
+  }
+
+  /** Whether others have written since the last look; if so, tells whom it concerns. */
+  #look(): boolean {
+    this.#lookedMs = nowMs();
+    const seen = this.#file.peek(({ statements, clock }) => {
+      const { data_version } = statements.dataVersion.get();
+      if (data_version === this.#dataVersion) return { moved: false } as const;
+      const lines = firstWaiting(statements, [...this.#waiting.keys()], clock.nowUs());
+      const forced = statements.news.all({ seq: this.#lastForced });
+      this.#dataVersion = data_version;
+      return { moved: true, lines, forced } as const;
+    });
+    if (!seen?.moved) return false;
+    for (const { seq, id, name, ticket, reason, by_whom } of seen.forced) {
+      this.#lastForced = seq;
+      this.forced({ name, id }, ticket, forcedNews(reason, by_whom));
+    }
+    this.#ringAdmitted(seen.lines);
+    return true;
+  }
+
+  #ringAdmitted(lines: ReadonlyMap<string, number | null>): void {
+    for (const [name, first] of lines) {
+      for (const watched of this.#waiting.get(name) ?? []) {
+        if (watched.rung || (first !== null && watched.ticket >= first)) continue;
+        watched.rung = true;
+        this.#ring(watched);
+      }
+    }
+  }
+
+  #ring(watched: Watched, news?: News): void {
+    queueMicrotask(() => {
+      if (this.#watched.get(keyOf(watched.name, watched.id)) === watched) watched.ring(news);
+    });
+  }
+}
+
+function keyOf(name: string, id: string): string {
+  return `${name}\n${id}`;
+}

@@ -1,0 +1,37 @@
+import type { Backend } from "../core/backend.js";
+
+/** How a child process makes its own connection: a module whose default export is a `BackendFactory`. */
+export interface WorkerBackend {
+  /** An absolute `file:` URL. */
+  readonly module: string;
+  /** Passed to the factory; must survive JSON. */
+  readonly args: unknown;
+}
+
+export type BackendFactory = (args: never) => Backend | Promise<Backend>;
+
+/** A server behind a fault proxy: where it listens, and how to connect through the proxy instead. */
+export interface ProxiedBackend {
+  readonly target: { readonly host: string; readonly port: number };
+  open(proxy: { readonly host: string; readonly port: number }): Backend;
+}
+
+/** What a suite needs to know of an engine. What it lacks, it says why. */
+export interface Harness {
+  readonly engine: string;
+  /** A new connection. All of them meet at the same locks. */
+  open(): Backend;
+  /** Real child processes, or the reason why there are none. */
+  readonly processes: WorkerBackend | { readonly skip: string };
+  /** A fault proxy in between, or the reason why there is none. */
+  readonly network: ProxiedBackend | { readonly skip: string };
+  /** Makes the engine forget everything, as a flush or a lossy failover would; or why it cannot. */
+  readonly wipe: (() => Promise<void>) | { readonly skip: string };
+}
+
+/** The test runner, reduced to what every runner has. */
+export interface Runner {
+  describe(name: string, body: () => void): void;
+  test(name: string, body: () => Promise<void>): void;
+  skip(name: string, reason: string): void;
+}
