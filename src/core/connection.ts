@@ -23,7 +23,7 @@ export class Connection {
   readonly lookout = new Lookout();
   readonly waits = new Set<Cancellable>();
   readonly holds = new Set<Hold>();
-  /** Callbacks of `run` that have not settled. */
+  /** Calls of `run` that have not settled; each removes itself before it does. */
   readonly runs = new Set<Promise<unknown>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
@@ -116,7 +116,11 @@ export class Connection {
   }
 
   async finish(): Promise<void> {
-    await Promise.all(this.#background);
+    // Who was sent away starts to withdraw only in the turns after that.
+    while (this.waits.size > 0 || this.#background.size > 0) {
+      await Promise.all(this.#background);
+      await new Promise(setImmediate);
+    }
     this.#closed = true;
     this.keeper.stop();
     for (const tidy of this.#onFinish) tidy();

@@ -8,13 +8,22 @@ import type { Callback } from "./lockable.js";
  * Runs the callback under its lease and gives the lease back. Settles only after the callback has; the
  * callback's own error wins, then the loss of the lease; a failed release is an event.
  */
-export async function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
+export function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
   const { hold } = lease;
-  const work = start(lease, fn);
+  const { runs } = hold.connection;
   hold.running++;
-  hold.connection.runs.add(work);
+  const running: Promise<T> = perform(lease, fn).finally(() => {
+    hold.running--;
+    runs.delete(running);
+  });
+  runs.add(running);
+  return running;
+}
+
+async function perform<T>(lease: Lease, fn: Callback<T>): Promise<T> {
+  const { hold } = lease;
   try {
-    const value = await work;
+    const value = await start(lease, fn);
     // Judged before the release: afterwards nobody could tell.
     const overran = !lease.released && !lease.held;
     const stillOurs = await giveBack(lease);
@@ -24,9 +33,6 @@ export async function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
   } catch (error) {
     await giveBack(lease);
     throw error;
-  } finally {
-    hold.running--;
-    hold.connection.runs.delete(work);
   }
 }
 

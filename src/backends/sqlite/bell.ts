@@ -3,11 +3,14 @@ import { nowMs } from "../../core/clock.js";
 import { firstWaiting, forcedNews } from "./claims.js";
 import { FileHint } from "./file-hint.js";
 import type { LockFile } from "./lock-file.js";
+import type { Statements } from "./statements.js";
 
 const SHORTEST_POLL_MS = 5;
 const LONGEST_POLL_MS = 50;
 /** Hints come with every commit of anybody: they are followed no more often than this. */
-const HINT_GAP_MS = 1;
+const HINT_GAP_MS = 0.2;
+/** The log moves shortly before a commit can be seen, so after a hint comes a second look. */
+const SECOND_LOOK_MS = 1;
 /** Holders are looked after more gently: only once they have held for a while, and this often. */
 const SETTLED_MS = 200;
 
@@ -38,9 +41,10 @@ export class Bell {
   readonly #waiting = new Map<string, Set<Watched>>();
   #poll: NodeJS.Timeout | undefined;
   #pollMs = SHORTEST_POLL_MS;
-  #soon: NodeJS.Timeout | undefined;
+  #second: NodeJS.Timeout | undefined;
   #settling: NodeJS.Timeout | undefined;
   #lookedMs = -Infinity;
+  #hintedMs = -Infinity;
   /** Tells whether another connection has written since the last look. */
   #dataVersion: number | undefined;
   #lastForced = 0;
@@ -66,7 +70,10 @@ export class Bell {
     if (watched === undefined) return;
     watched.rung = false;
     if (ticket !== undefined) watched.ticket = Number(ticket);
-    if (answer.state === "waiting") return this.#awaits(watched);
+    if (answer.state === "waiting") {
+      this.#awaits(watched);
+      return;
+    }
     this.#forget(watched);
     if (answer.state !== "granted" && answer.state !== "held") return;
     if (watched.state !== "held") watched.sinceMs = nowMs();
@@ -78,7 +85,7 @@ export class Bell {
   removed(names: Iterable<string>): void {
     const waited = [...names].filter((name) => this.#waiting.has(name));
     if (waited.length === 0) return;
-    const lines = this.#file.peek(({ statements, clock }) => firstWaiting(statements, waited, clock.nowUs()));
+    const lines = this.#file.peek((session) => session.read((db, nowUs) => firstWaiting(db, waited, nowUs)));
     // What could not be seen now is looked at by the timer.
     if (lines === undefined) this.#dataVersion = undefined;
     else this.#ringAdmitted(lines);
@@ -103,7 +110,7 @@ export class Bell {
   }
 
   close(): void {
-    for (const timer of [this.#poll, this.#soon, this.#settling]) clearTimeout(timer);
+    for (const timer of [this.#poll, this.#second, this.#settling]) clearTimeout(timer);
     this.#hint.close();
     this.#watched.clear();
     this.#waiting.clear();
@@ -142,18 +149,25 @@ export class Bell {
   }
 
   #hinted(): void {
-    if (this.#soon !== undefined) return;
     if (this.#waiting.size === 0) {
       // Only holders are left. Our own work moves the log too, so we do not listen all the time.
       this.#hint.close();
-      return this.#settle();
+      this.#settle();
+      return;
     }
-    const waitMs = this.#lookedMs + HINT_GAP_MS - nowMs();
-    if (waitMs <= 0) return void this.#look();
-    this.#soon = setTimeout(() => {
-      this.#soon = undefined;
-      if (this.#waiting.size > 0) this.#look();
-    }, waitMs).unref();
+    this.#hintedMs = nowMs();
+    if (this.#hintedMs - this.#lookedMs >= HINT_GAP_MS) this.#look();
+    if (this.#second === undefined) this.#lookAgain();
+  }
+
+  #lookAgain(): void {
+    const sinceMs = nowMs();
+    this.#second = setTimeout(() => {
+      this.#second = undefined;
+      if (this.#waiting.size === 0) return;
+      this.#look();
+      if (this.#hintedMs > sinceMs) this.#lookAgain();
+    }, SECOND_LOOK_MS).unref();
   }
 
   /** Once somebody has held for a while, listens for what others do to it. */
@@ -178,21 +192,24 @@ export class Bell {
   /** Whether others have written since the last look; if so, tells whom it concerns. */
   #look(): boolean {
     this.#lookedMs = nowMs();
-    const seen = this.#file.peek(({ statements, clock }) => {
-      const { data_version } = statements.dataVersion.get();
-      if (data_version === this.#dataVersion) return { moved: false } as const;
-      const lines = firstWaiting(statements, [...this.#waiting.keys()], clock.nowUs());
-      const forced = statements.news.all({ seq: this.#lastForced });
-      this.#dataVersion = data_version;
-      return { moved: true, lines, forced } as const;
-    });
-    if (!seen?.moved) return false;
+    const seen = this.#file.peek((session) => session.read((db, nowUs) => this.#news(db, nowUs)));
+    if (seen === undefined) return false;
     for (const { seq, id, name, ticket, reason, by_whom } of seen.forced) {
       this.#lastForced = seq;
       this.forced({ name, id }, ticket, forcedNews(reason, by_whom));
     }
     this.#ringAdmitted(seen.lines);
     return true;
+  }
+
+  #news(db: Statements, nowUs: number) {
+    const { data_version } = db.dataVersion.get();
+    if (data_version === this.#dataVersion) return undefined;
+    const lines = firstWaiting(db, [...this.#waiting.keys()], nowUs);
+    const forced = db.news.all({ seq: this.#lastForced });
+    // Remembered last: what fails half-way is looked at again.
+    this.#dataVersion = data_version;
+    return { lines, forced };
   }
 
   #ringAdmitted(lines: ReadonlyMap<string, number | null>): void {

@@ -142,28 +142,36 @@ export function renew(
   return { answers, removed };
 }
 
-/** The ticket that left, or `undefined`. For a claim that is forced away, or whose `minHold` is not over. */
+/** Out of the queue, unless its `minHold` is not over: then it stays until that, and counts as a holder. */
 export function leave(
   db: Statements,
   { name, id }: { readonly name: string; readonly id: string },
   force: Force | undefined,
   at: Moment,
-): Outcome<number | undefined> {
+): Outcome<{ readonly found: boolean; readonly forced?: number }> {
+  const { nowUs } = at;
+  if (force === undefined && db.release.run({ name, id, nowUs }).changes > 0) {
+    return { answer: { found: true }, removed: true };
+  }
   const { row, removed } = ask(db, name, id, at);
-  if (row.ticket === null || (row.has_left && force === undefined)) return { answer: undefined, removed };
+  if (row.ticket === null || (row.has_left && force === undefined))
+    return { answer: { found: false }, removed };
   const { ticket } = row;
-  const heldUntilUs = row.granted_us === null ? -Infinity : row.granted_us + row.min_hold_us;
-  if (force === undefined && heldUntilUs > at.nowUs) {
-    db.leave.run({ name, ticket, heldUntilUs });
-    return { answer: ticket, removed };
+  if (force === undefined) {
+    db.leave.run({ name, ticket });
+    return { answer: { found: true }, removed };
   }
   db.remove.run({ name, ticket });
-  if (force !== undefined) {
-    db.forgetForced.run({ nowUs: at.nowUs });
-    const { reason, by = null } = force;
-    db.force.run({ id, name, ticket, reason, by, untilUs: at.nowUs + FORCED_KEPT_US });
-  }
-  return { answer: ticket, removed: true };
+  db.forgetForced.run({ nowUs });
+  db.force.run({
+    id,
+    name,
+    ticket,
+    reason: force.reason,
+    by: force.by ?? null,
+    untilUs: nowUs + FORCED_KEPT_US,
+  });
+  return { answer: { found: true, forced: ticket }, removed: true };
 }
 
 function gone(db: Statements, id: string, { nowUs }: Pick<Moment, "nowUs">): Gone {

@@ -29,8 +29,8 @@ function bootId(): string {
   try {
     if (process.platform === "linux") return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     if (process.platform === "darwin") {
-      const options = { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], timeout: 2_000 } as const;
-      return execFileSync("/usr/sbin/sysctl", ["-n", "kern.bootsessionuuid"], options).trim();
+      const sysctl = ["-n", "kern.bootsessionuuid"];
+      return execFileSync("/usr/sbin/sysctl", sysctl, { encoding: "utf8", timeout: 2_000 }).trim();
     }
   } catch {
     // No /proc or no sysctl: the times in the file have to do.

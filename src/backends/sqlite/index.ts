@@ -16,6 +16,7 @@ import { Bell } from "./bell.js";
 import { claim, forcedNews, leave, renew } from "./claims.js";
 import { LockFile, type Session } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from "./options.js";
+import type { Statements } from "./statements.js";
 import { Sweeper } from "./sweeper.js";
 
 export type { SqliteOptions } from "./options.js";
@@ -61,7 +62,7 @@ class SqliteBackend implements Backend {
 
   claim(request: ClaimRequest): Promise<Answer> {
     return this.#file.use((session) => {
-      const { boot } = session.clock;
+      const { boot } = session;
       const { answer, removed } = session.transact((db, nowUs) => claim(db, request, { nowUs, boot }));
       this.#bell.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
       if (removed) this.#bell.removed([request.name]);
@@ -80,7 +81,7 @@ class SqliteBackend implements Backend {
   }
 
   #renew(session: Session, claims: readonly RenewRequest[]): readonly Renewal[] {
-    const { boot } = session.clock;
+    const { boot } = session;
     const { answers, removed } = session.transact((db, nowUs) => renew(db, claims, { nowUs, boot }));
     for (const [index, answer] of answers.entries()) {
       const claim = claims[index];
@@ -91,21 +92,14 @@ class SqliteBackend implements Backend {
   }
 
   release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
-    const { name, id } = claim;
     return this.#file.use((session) => {
-      const nowUs = session.clock.nowUs();
-      if (force === undefined && session.statements.release.run({ name, id, nowUs }).changes > 0) {
-        this.#bell.removed([name]);
-        return true;
+      const { boot } = session;
+      const { answer, removed } = session.transact((db, nowUs) => leave(db, claim, force, { nowUs, boot }));
+      if (removed) this.#bell.removed([claim.name]);
+      if (answer.forced !== undefined) {
+        this.#bell.forced(claim, answer.forced, forcedNews(force?.reason ?? "", force?.by));
       }
-      const { boot } = session.clock;
-      const { answer, removed } = session.transact((db, atUs) =>
-        leave(db, claim, force, { nowUs: atUs, boot }),
-      );
-      if (removed) this.#bell.removed([name]);
-      if (answer === undefined) return false;
-      if (force !== undefined) this.#bell.forced(claim, answer, forcedNews(force.reason, force.by));
-      return true;
+      return answer.found;
     });
   }
 
@@ -113,14 +107,14 @@ class SqliteBackend implements Backend {
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
     if ("name" in query) {
-      const record = await this.#file.use((session) => recordOf(session, query.name, query.limit));
+      const record = await this.#record(query.name, query.limit);
       if (record !== undefined) yield record;
       return;
     }
     for (let from: string | undefined = query.prefix; from !== undefined; ) {
       const page: readonly string[] = await this.#names(from, query.prefix);
       for (const name of page) {
-        const record = await this.#file.use((session) => recordOf(session, name));
+        const record = await this.#record(name);
         if (record !== undefined) yield record;
       }
       // The next greater name: none has control characters in it.
@@ -130,10 +124,14 @@ class SqliteBackend implements Backend {
     }
   }
 
+  #record(name: string, limit = -1): Promise<ResourceRecord | undefined> {
+    return this.#file.use((session) => session.read((db, nowUs) => recordOf(db, name, limit, nowUs)));
+  }
+
   /** Names are kept in the order of their bytes, so those with one prefix stand together. */
   async #names(from: string, prefix: string): Promise<readonly string[]> {
-    const rows = await this.#file.use(({ statements }) =>
-      statements.names.all({ from, most: NAMES_PER_PAGE }),
+    const rows = await this.#file.use((session) =>
+      session.read((db) => db.names.all({ from, most: NAMES_PER_PAGE })),
     );
     return rows.map(({ name }) => name).filter((name) => name.startsWith(prefix));
   }
@@ -149,9 +147,8 @@ class SqliteBackend implements Backend {
 }
 
 /** The live claims of a name as they stand at this moment. */
-function recordOf({ statements, clock }: Session, name: string, limit = -1): ResourceRecord | undefined {
-  const nowUs = clock.nowUs();
-  const rows = statements.records.all({ name, nowUs, limit });
+function recordOf(db: Statements, name: string, limit: number, nowUs: number): ResourceRecord | undefined {
+  const rows = db.records.all({ name, nowUs, limit });
   const [first] = rows;
   if (first === undefined) return undefined;
   const claims = rows.map(

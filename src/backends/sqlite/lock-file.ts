@@ -29,28 +29,43 @@ export interface FileSource {
 
 /** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
 export class Session {
-  readonly statements: Statements;
+  readonly boot: string;
+  /** Not to be used again. */
   broken = false;
-  #identity: string | undefined;
+  readonly #db: SqliteDatabase;
+  readonly #statements: Statements;
+  readonly #clock: MachineClock;
+  readonly #identity: string | undefined;
   #checkedMs = nowMs();
 
   constructor(
-    readonly db: SqliteDatabase,
-    readonly clock: MachineClock,
+    db: SqliteDatabase,
+    clock: MachineClock,
     /** Where the file lies; `undefined` if it is in memory. */
     readonly file: string | undefined,
   ) {
-    this.statements = prepareStatements(db);
+    this.boot = clock.boot;
+    this.#db = db;
+    this.#clock = clock;
+    this.#statements = prepareStatements(db);
     this.#identity = this.#look();
+  }
+
+  get inTransaction(): boolean {
+    return this.#db.inTransaction;
+  }
+
+  close(): void {
+    this.#db.close();
   }
 
   /** One atomic step. The time is read inside it, so that times never go back from one step to the next. */
   transact<T>(work: (statements: Statements, nowUs: number) => T): T {
-    const { statements } = this;
-    statements.begin.run();
+    // Not prepared: libsql would leave the statement active if the file is busy (see statements.ts).
+    this.#db.exec("BEGIN IMMEDIATE");
     try {
-      const result = work(statements, this.clock.nowUs());
-      statements.commit.run();
+      const result = work(this.#statements, this.#clock.nowUs());
+      this.#db.exec("COMMIT");
       return result;
     } catch (error) {
       this.#rollBack();
@@ -58,10 +73,21 @@ export class Session {
     }
   }
 
+  /** Looks without changing anything: others may write meanwhile. */
+  read<T>(look: (statements: Statements, nowUs: number) => T): T {
+    try {
+      return look(this.#statements, this.#clock.nowUs());
+    } catch (error) {
+      // The statement may have stayed active and would hold on to what it saw: better to open anew.
+      if (isBusy(error)) this.broken = true;
+      throw error;
+    }
+  }
+
   #rollBack(): void {
     try {
       // Some failures have rolled back already.
-      if (this.db.inTransaction) this.statements.rollback.run();
+      if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
     } catch {
       // The first error is the one to tell; a connection in this state is not used again.
       this.broken = true;
@@ -158,10 +184,11 @@ export class LockFile {
     if (this.#closed) throw closedError();
     const session = this.#session;
     if (session === undefined) return undefined;
-    if (this.#brought) assertNoTransaction(session.db);
-    if (!session.broken && session.isCurrent()) return session;
+    if (this.#brought) assertNoTransaction(session);
+    // We cannot open somebody else's connection anew, so what is broken there has to do.
+    if ((!session.broken || this.#brought) && session.isCurrent()) return session;
     if (this.#brought) {
-      throw backendError(`${this.#options.name} was replaced or failed. Open it anew.`, {
+      throw backendError(`${this.#options.name} was deleted or replaced. Open it anew.`, {
         retryable: false,
       });
     }
@@ -210,7 +237,7 @@ export class LockFile {
     this.#session = undefined;
     if (session === undefined || this.#brought) return;
     try {
-      session.db.close();
+      session.close();
     } catch {
       // It is not used again; the system closes it with the process.
     }
@@ -229,6 +256,6 @@ function pause(attempt: number): Promise<void> {
 }
 
 /** Our statements would become part of somebody else's transaction, and be undone with it. */
-function assertNoTransaction(db: SqliteDatabase): void {
+function assertNoTransaction(db: { readonly inTransaction: boolean }): void {
   if (db.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
 }

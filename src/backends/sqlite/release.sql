@@ -1,5 +1,5 @@
--- Takes a claim out of the queue, unless it has expired or its minHold is not over yet. One statement, and so
--- a transaction of its own: the usual release needs no other.
+-- Takes a claim out of the queue, unless it has expired or its minHold is not over yet. The usual release needs
+-- no other statement.
 --
 -- In:      :name, :id, :nowUs
 -- Out:     nothing; one change if the claim was there and could go

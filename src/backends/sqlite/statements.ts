@@ -65,11 +65,12 @@ export interface ForcedRow {
 type At = { name: string; nowUs: number };
 type Standing = { grantedUs: number | null; deadlineUs: number; owner: string; note: string };
 
-/** Every statement, prepared once per connection. */
+/**
+ * Every statement, prepared once per connection. None of them may write outside `Session.transact`: in libsql
+ * a `run` that found the file busy stays active, and an autocommit after it is silently undone
+ * (tursodatabase/libsql-client-ts#352).
+ */
 export interface Statements {
-  readonly begin: { run(): unknown };
-  readonly commit: { run(): unknown };
-  readonly rollback: { run(): unknown };
   readonly dataVersion: { get(): { data_version: number } };
   readonly boot: { get(): { boot: string } | undefined };
   readonly ask: { get(params: { name: string; id: string }): AskRow };
@@ -89,7 +90,7 @@ export interface Statements {
   readonly renew: Query<At & { id: string; ticket: number; untilUs: number }, { deadline_us: number }>;
   readonly release: Command<At & { id: string }>;
   readonly dropExpired: Command<At>;
-  readonly leave: Command<{ name: string; ticket: number; heldUntilUs: number }>;
+  readonly leave: Command<{ name: string; ticket: number }>;
   readonly remove: Command<{ name: string; ticket: number }>;
   readonly force: Command<Omit<ForcedRow, "seq" | "by_whom"> & { by: string | null; untilUs: number }>;
   readonly forgetForced: Command<{ nowUs: number }>;
@@ -115,9 +116,6 @@ export function prepareStatements(db: SqliteDatabase): Statements {
     return statement as S;
   };
   return {
-    begin: prepare("BEGIN IMMEDIATE"),
-    commit: prepare("COMMIT"),
-    rollback: prepare("ROLLBACK"),
     dataVersion: prepare("PRAGMA data_version"),
     boot: prepare("SELECT boot FROM machine"),
     ask: prepare(sql.ask),
@@ -128,7 +126,7 @@ export function prepareStatements(db: SqliteDatabase): Statements {
     release: prepare(sql.release),
     dropExpired: prepare("DELETE FROM claims WHERE name = :name AND deadline_us <= :nowUs"),
     leave: prepare(
-      "UPDATE claims SET has_left = 1, deadline_us = :heldUntilUs WHERE name = :name AND ticket = :ticket",
+      "UPDATE claims SET has_left = 1, deadline_us = granted_us + min_hold_us WHERE name = :name AND ticket = :ticket",
     ),
     remove: prepare("DELETE FROM claims WHERE name = :name AND ticket = :ticket"),
     force: prepare(sql.force),

@@ -38,7 +38,7 @@ export class Sweeper {
 
   #visit(session: Session): boolean {
     const after = this.#after;
-    const { last, number } = session.statements.sweepRange.get({ after, most: MOST });
+    const { last, number } = session.read((db) => db.sweepRange.get({ after, most: MOST }));
     this.#after = number < MOST || last === null ? "" : last;
     if (last === null) return false;
     return session.transact((db, nowUs) => {

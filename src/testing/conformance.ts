@@ -1,0 +1,58 @@
+import type { Harness, Runner } from "./harness.js";
+import { Bench, type Case, type Need } from "./suite/bench.js";
+import { closing } from "./suite/closing.js";
+import { crashes } from "./suite/crashes.js";
+import { exclusion } from "./suite/exclusion.js";
+import { loss } from "./suite/loss.js";
+import { network } from "./suite/network.js";
+import { options } from "./suite/options.js";
+import { queue } from "./suite/queue.js";
+import { reentrancy } from "./suite/reentrancy.js";
+import { seeing } from "./suite/seeing.js";
+
+const SUITE: Readonly<Record<string, readonly Case[]>> = {
+  "mutual exclusion": exclusion,
+  "the queue": queue,
+  "expiry, renewal and loss": loss,
+  "crashes and pauses of processes": crashes,
+  "faults of the network": network,
+  reentrancy,
+  options,
+  "seeing and forcing": seeing,
+  closing,
+};
+
+/**
+ * Every promise that a mutex makes, as named tests. An engine runs them with a few lines, on a real server;
+ * what it cannot run carries its reason.
+ */
+export function conformance(runner: Runner, harness: Harness): void {
+  runner.describe(`conformance: ${harness.engine}`, () => {
+    for (const [subject, cases] of Object.entries(SUITE)) {
+      runner.describe(subject, () => {
+        for (const one of cases) register(runner, harness, one);
+      });
+    }
+  });
+}
+
+function register(runner: Runner, harness: Harness, { name, needs = [], run }: Case): void {
+  const missing = needs.map((need) => reasonWithout(harness, need)).find((reason) => reason !== undefined);
+  if (missing !== undefined) {
+    runner.skip(name, missing);
+    return;
+  }
+  runner.test(name, async () => {
+    const bench = new Bench(harness);
+    try {
+      await run(bench);
+    } finally {
+      await bench.end();
+    }
+  });
+}
+
+function reasonWithout(harness: Harness, need: Need): string | undefined {
+  const given = harness[need];
+  return "skip" in given ? given.skip : undefined;
+}

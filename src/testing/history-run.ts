@@ -1,0 +1,279 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import type { WorkerBackend } from "./harness.js";
+import type { Operation } from "./history.js";
+import { operationsOf, readRecords, seededRandom } from "./history-records.js";
+import type { HistoryJob, HistoryOrder } from "./history-worker.js";
+
+export interface HistoryPlan {
+  readonly backend: WorkerBackend;
+  /** How many processes run at a time; one that is killed is replaced. */
+  readonly processes: number;
+  readonly workersPerProcess: number;
+  /** The locks that they fight for: few, so that they meet. */
+  readonly names: readonly string[];
+  readonly durationMs: number;
+  /** How long a lock is held at most, except for the few that are held for longer than the ttl. */
+  readonly holdMs: number;
+  readonly ttlMs: number;
+  /** On an average, how often a process is killed, and how often one is stopped for longer than the ttl. */
+  readonly faults?: { readonly killEveryMs?: number; readonly stopEveryMs?: number };
+  /** The same seed makes the same choices; the scheduling of the machine remains its own. */
+  readonly seed: number;
+}
+
+export interface RecordedHistory {
+  readonly operations: readonly Operation[];
+  readonly kills: number;
+  readonly stops: number;
+}
+
+const MOST_PROCESSES = 200;
+const START_MS = 20_000;
+/** The longest poll interval of a waiter, and some more: who has not come back by then is lost. */
+const DRAIN_MS = 10_000;
+
+/** Lets real processes fight for locks, kills and stops some of them, and returns what they wrote down. */
+export async function recordHistory(plan: HistoryPlan): Promise<RecordedHistory> {
+  const folder = await mkdtemp(join(tmpdir(), "locktender-history-"));
+  const run = new Run(plan, folder);
+  try {
+    await run.start();
+    await run.fight();
+    await run.finish();
+    return await run.collect();
+  } finally {
+    await run.end();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+class Fighter {
+  readonly #child: ChildProcess;
+  readonly exited: Promise<void>;
+  readonly ready: Promise<unknown>;
+  readonly file: string;
+  /** From before the signal was sent, so that it never lived shorter than we think. */
+  endedAtNs: bigint | undefined;
+  killed = false;
+  stopped = false;
+
+  constructor(job: HistoryJob) {
+    this.file = job.file;
+    this.#child = fork(
+      fileURLToPath(new URL("./history-worker.js", import.meta.url)),
+      [JSON.stringify(job)],
+      {
+        execArgv: [],
+      },
+    );
+    const ended = once(this.#child, "exit");
+    this.exited = ended.then(nothing, nothing);
+    this.ready = within(START_MS, Promise.race([once(this.#child, "message"), ended]));
+    this.ready.catch(nothing);
+  }
+
+  get running(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null && this.endedAtNs === undefined;
+  }
+
+  /** Whether it ended as it should: when told to, or by our hand. */
+  get orderly(): boolean {
+    return this.#child.exitCode === 0 || this.endedAtNs !== undefined;
+  }
+
+  kill(): void {
+    this.endedAtNs = process.hrtime.bigint();
+    this.#child.kill("SIGKILL");
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.#child.kill("SIGSTOP");
+  }
+
+  /** It stops itself at the worst moment; or not at all, if it asks nothing within this time. */
+  stopInMidQuestion(withinMs: number): void {
+    this.stopped = true;
+    const untilNs = process.hrtime.bigint() + BigInt(Math.round(withinMs * 1e6));
+    this.#tell({ order: "stop in mid-question", untilNs: untilNs.toString() });
+  }
+
+  resume(): void {
+    this.stopped = false;
+    this.#child.kill("SIGCONT");
+  }
+
+  askToFinish(): void {
+    this.#tell({ order: "finish" });
+  }
+
+  /** It may end at this very moment; then there is nobody to be told. */
+  #tell(order: HistoryOrder): void {
+    this.#child.send(order, nothing);
+  }
+}
+
+class Run {
+  readonly #plan: HistoryPlan;
+  readonly #folder: string;
+  readonly #fighters: Fighter[] = [];
+  readonly #random: () => number;
+  #kills = 0;
+  #stops = 0;
+
+  constructor(plan: HistoryPlan, folder: string) {
+    this.#plan = plan;
+    this.#folder = folder;
+    this.#random = seededRandom(plan.seed);
+    process.on("exit", this.#killAll);
+  }
+
+  async start(): Promise<void> {
+    const fighters = Array.from({ length: this.#plan.processes }, () => this.#enlist());
+    await Promise.all(fighters.map((fighter) => fighter.ready));
+    this.#assertOrderly();
+  }
+
+  async fight(): Promise<void> {
+    const { durationMs, faults = {} } = this.#plan;
+    const over = new AbortController();
+    const { signal } = over;
+    try {
+      await Promise.all([
+        pause(durationMs, signal).then(() => over.abort()),
+        this.#everyNowAndThen(faults.killEveryMs, signal, () => this.#killOne()),
+        this.#everyNowAndThen(faults.stopEveryMs, signal, () => this.#stopOne()),
+      ]);
+    } finally {
+      over.abort();
+    }
+    this.#assertOrderly();
+  }
+
+  /** Everybody finishes what it has begun. Who does not come back is ended, and its questions stay open. */
+  async finish(): Promise<void> {
+    const running = this.#running();
+    for (const fighter of running) {
+      fighter.resume();
+      fighter.askToFinish();
+    }
+    const finished = Promise.all(running.map(({ exited }) => exited));
+    await within(DRAIN_MS + 3 * this.#plan.ttlMs, finished).catch(nothing);
+    await this.end();
+    this.#assertOrderly();
+  }
+
+  async collect(): Promise<RecordedHistory> {
+    const parts = await Promise.all(
+      this.#fighters.map(async ({ file, endedAtNs, killed }) => {
+        // One that was killed before it could begin has written nothing.
+        const text = await readFile(file, "utf8").catch(() => "");
+        return operationsOf(readRecords(text), { atNs: endedAtNs, killed });
+      }),
+    );
+    return { operations: parts.flat(), kills: this.#kills, stops: this.#stops };
+  }
+
+  async end(): Promise<void> {
+    this.#killAll();
+    await Promise.all(this.#fighters.map(({ exited }) => exited));
+    process.off("exit", this.#killAll);
+  }
+
+  /** Also when we end in the middle of it: a stopped process would not even notice that its parent is gone. */
+  readonly #killAll = (): void => {
+    for (const fighter of this.#running()) fighter.kill();
+  };
+
+  #enlist(): Fighter {
+    const { backend, workersPerProcess: workers, names, ttlMs, holdMs, seed } = this.#plan;
+    const index = this.#fighters.length;
+    const fighter = new Fighter({
+      backend,
+      process: index,
+      workers,
+      names,
+      ttlMs,
+      holdMs,
+      seed: seed + (index + 1) * 1_000,
+      file: join(this.#folder, `${index}.jsonl`),
+    });
+    this.#fighters.push(fighter);
+    return fighter;
+  }
+
+  #running(): Fighter[] {
+    return this.#fighters.filter((fighter) => fighter.running);
+  }
+
+  async #everyNowAndThen(
+    everyMs: number | undefined,
+    over: AbortSignal,
+    act: () => Promise<void>,
+  ): Promise<void> {
+    if (everyMs === undefined) return;
+    for (;;) {
+      await pause(everyMs * (0.5 + this.#random()), over);
+      if (over.aborted) return;
+      await act();
+    }
+  }
+
+  /** A stopped one may be killed, too: it dies without having woken up. */
+  async #killOne(): Promise<void> {
+    const victim = this.#pick(this.#running());
+    if (victim === undefined || this.#fighters.length >= MOST_PROCESSES) return;
+    victim.killed = true;
+    victim.kill();
+    this.#kills++;
+    await this.#enlist().ready;
+  }
+
+  async #stopOne(): Promise<void> {
+    const victim = this.#pick(this.#running().filter(({ stopped }) => !stopped));
+    if (victim === undefined) return;
+    const { ttlMs } = this.#plan;
+    if (this.#random() < 0.5) victim.stop();
+    else victim.stopInMidQuestion(ttlMs / 4);
+    this.#stops++;
+    await sleep(ttlMs * (1.4 + this.#random() * 0.6));
+    victim.resume();
+  }
+
+  #pick(fighters: readonly Fighter[]): Fighter | undefined {
+    return fighters[Math.floor(this.#random() * fighters.length)];
+  }
+
+  #assertOrderly(): void {
+    const broken = this.#fighters.findIndex((fighter) => !fighter.running && !fighter.orderly);
+    if (broken >= 0)
+      throw new Error(`process ${broken} of the history ended by itself; see its output above`);
+  }
+}
+
+async function pause(ms: number, over: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal: over }).catch(nothing);
+}
+
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  const done = new AbortController();
+  const late = sleep(ms, undefined, { signal: done.signal }).then(() => {
+    throw new Error(`a process of the history took longer than ${ms} ms`);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    done.abort();
+    late.catch(nothing);
+  }
+}
+
+function nothing(): void {
+  // What went wrong is found by looking at how the processes ended.
+}

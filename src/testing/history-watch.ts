@@ -1,0 +1,133 @@
+import type { Backend } from "../core/backend.js";
+import type { Interval } from "./history.js";
+
+const TICK_MS = 10;
+
+/** The monotonic clock that all processes of this machine share. */
+export function now(): bigint {
+  return process.hrtime.bigint();
+}
+
+export function toNs(ms: number): bigint {
+  return BigInt(Math.floor(ms * 1e6));
+}
+
+/** Notices when this process did not run, be it stopped or starved, or when the engine did not answer. */
+export class Pulse {
+  readonly #longNs: bigint;
+  #tickedAtNs = now();
+  #stalledAtNs = 0n;
+
+  /** What takes longer than this is a stall. */
+  constructor(longMs: number) {
+    this.#longNs = toNs(longMs);
+    setInterval(() => this.#tick(), TICK_MS).unref();
+  }
+
+  stalledSince(atNs: bigint): boolean {
+    // The answer that we are asked about may have been read before our timer got its turn.
+    this.#tick();
+    return this.#stalledAtNs > atNs;
+  }
+
+  answered(sentAtNs: bigint): void {
+    const atNs = now();
+    if (atNs - sentAtNs > this.#longNs) this.#stalledAtNs = atNs;
+  }
+
+  #tick(): void {
+    this.answered(this.#tickedAtNs);
+    this.#tickedAtNs = now();
+  }
+}
+
+interface Standing {
+  claimId: string;
+  fromNs?: bigint;
+  untilNs: bigint;
+}
+
+/**
+ * Stands between the locks and their engine. Sees which operations wait in the queue: their claims carry the
+ * operation's id as a note.
+ */
+export class QueueWatch {
+  readonly #standing = new Map<string, Standing>();
+  readonly #byClaim = new Map<string, Standing>();
+  readonly #pulse: Pulse;
+  #stopUntilNs = 0n;
+
+  constructor(pulse: Pulse) {
+    this.#pulse = pulse;
+  }
+
+  /**
+   * Stops this process while its next question is under way, so that the answer is old when it is read.
+   * Only until then: later, nobody would be there to let it run again.
+   */
+  stopInMidQuestion(untilNs: bigint): void {
+    this.#stopUntilNs = untilNs;
+  }
+
+  of(backend: Backend): Backend {
+    return {
+      traits: backend.traits,
+      claim: async (request) => {
+        const place = this.#place(request.note, request.id);
+        const sentAtNs = now();
+        const asked = backend.claim(request).finally(() => this.#pulse.answered(sentAtNs));
+        this.#stopIfTold();
+        const answer = await asked;
+        if (answer.state === "waiting") waits(place, sentAtNs);
+        return answer;
+      },
+      renew: async (claims) => {
+        const sentAtNs = now();
+        const asked = backend.renew(claims);
+        this.#stopIfTold();
+        const answers = await asked;
+        for (const [index, answer] of answers.entries()) {
+          const place = this.#byClaim.get(claims[index]?.id ?? "");
+          if (answer.state === "waiting" && place !== undefined) waits(place, sentAtNs);
+        }
+        return answers;
+      },
+      release: (claim, force) => backend.release(claim, force),
+      list: (query) => backend.list(query),
+      watch: (claim, ring) => backend.watch(claim, ring),
+      close: () => backend.close(),
+    };
+  }
+
+  /** The last place that an operation had in the queue, and forgets it. */
+  take(operation: string): Interval | undefined {
+    const place = this.#standing.get(operation);
+    if (place === undefined) return undefined;
+    this.#standing.delete(operation);
+    this.#byClaim.delete(place.claimId);
+    return place.fromNs === undefined ? undefined : { fromNs: place.fromNs, untilNs: place.untilNs };
+  }
+
+  #stopIfTold(): void {
+    if (now() >= this.#stopUntilNs) return;
+    this.#stopUntilNs = 0n;
+    // Not at once: what was asked has to leave the process first.
+    setImmediate(() => process.kill(process.pid, "SIGSTOP"));
+  }
+
+  /** Who lost its place asks for another one, with another id, and stands at the end again. */
+  #place(operation: string, claimId: string): Standing {
+    const known = this.#standing.get(operation);
+    if (known?.claimId === claimId) return known;
+    if (known !== undefined) this.#byClaim.delete(known.claimId);
+    const place: Standing = { claimId, untilNs: 0n };
+    this.#standing.set(operation, place);
+    this.#byClaim.set(claimId, place);
+    return place;
+  }
+}
+
+function waits(place: Standing, sentAtNs: bigint): void {
+  place.fromNs ??= now();
+  if (sentAtNs > place.untilNs) place.untilNs = sentAtNs;
+}

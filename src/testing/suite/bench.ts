@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import type { Backend } from "../../core/backend.js";
+import { createLocks, type Locks, type LocksOptions } from "../../locks/locks.js";
+import { type FaultProxy, startFaultProxy } from "../faults.js";
+import type { Harness } from "../harness.js";
+import { WorkerProcess } from "../worker-process.js";
+
+/** What a case cannot run without. */
+export type Need = "processes" | "network" | "wipe";
+
+/** One promise, as a test. */
+export interface Case {
+  readonly name: string;
+  readonly needs?: readonly Need[];
+  run(bench: Bench): Promise<void>;
+}
+
+/** Short enough that waiting for it is cheap, long enough that a busy machine does not lose leases by it. */
+export const TTL_MS = 1_000;
+/** What a test allows a busy machine on top of a promise. */
+export const SLACK_MS = 400;
+
+let lastName = 0;
+
+/** The connections, processes and proxies of one case; all of them are ended with it. */
+export class Bench {
+  readonly harness: Harness;
+  readonly #tidy: (() => Promise<unknown>)[] = [];
+
+  constructor(harness: Harness) {
+    this.harness = harness;
+  }
+
+  /** A name that no other case uses. */
+  name(): string {
+    return `case:${process.pid}:${Date.now().toString(36)}:${++lastName}`;
+  }
+
+  connect(options: LocksOptions = {}, wrap: (backend: Backend) => Backend = (backend) => backend): Locks {
+    return this.#track(createLocks(wrap(this.harness.open()), options));
+  }
+
+  backend(): Backend {
+    const backend = this.harness.open();
+    this.#tidy.push(() => backend.close());
+    return backend;
+  }
+
+  async worker(options: LocksOptions = {}, extra: { skewMs?: number } = {}): Promise<WorkerProcess> {
+    const { processes } = this.harness;
+    assert("module" in processes);
+    const worker = await WorkerProcess.start(processes, options, extra);
+    this.#tidy.push(() => worker.kill());
+    return worker;
+  }
+
+  /** Locks behind a proxy of their own. */
+  async proxied(options: LocksOptions = {}): Promise<{ locks: Locks; proxy: FaultProxy }> {
+    const { network } = this.harness;
+    assert("target" in network);
+    const proxy = await startFaultProxy({ target: network.target });
+    this.#tidy.push(() => proxy.close());
+    return { locks: this.#track(createLocks(network.open(proxy), options)), proxy };
+  }
+
+  async wipe(): Promise<void> {
+    const { wipe } = this.harness;
+    assert(typeof wipe === "function");
+    await wipe();
+  }
+
+  async end(): Promise<void> {
+    for (const tidy of this.#tidy.reverse()) await tidy();
+  }
+
+  #track(locks: Locks): Locks {
+    this.#tidy.push(() => locks.close({ drain: 0, abort: 0 }));
+    return locks;
+  }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Waits until it is so; the promise itself says how long that may take. */
+export async function eventually(
+  what: string,
+  withinMs: number,
+  check: () => Promise<boolean> | boolean,
+): Promise<void> {
+  const until = performance.now() + withinMs;
+  while (!(await check())) {
+    assert(performance.now() < until, `not within ${withinMs} ms: ${what}`);
+    await sleep(5);
+  }
+}
+
+/** How many hold and wait. */
+export async function count(locks: Locks, name: string): Promise<{ holders: number; waiters: number }> {
+  const { holders, waiters } = await locks.inspect(name);
+  return { holders: holders.length, waiters: waiters.length };
+}
+
+export async function holds(locks: Locks, name: string): Promise<void> {
+  await eventually(`somebody holds ${name}`, 10_000, async () => (await count(locks, name)).holders === 1);
+}
+
+export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {
+  await eventually(
+    `${waiters} wait for ${name}`,
+    10_000,
+    async () => (await count(locks, name)).waiters === waiters,
+  );
+}

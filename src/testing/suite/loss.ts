@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { Backend } from "../../core/backend.js";
+import { LeaseLostError } from "../../core/errors.js";
+import type { LockEvent } from "../../core/events.js";
+import type { Lease } from "../../core/lease.js";
+import { type Case, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+
+async function lossOf(lease: Lease): Promise<LeaseLostError> {
+  if (!lease.signal.aborted) await once(lease.signal, "abort");
+  assert(lease.signal.reason instanceof LeaseLostError);
+  return lease.signal.reason;
+}
+
+/** An engine that counts how many claims each renewal carries. */
+function countingRenewals(batches: number[]): (backend: Backend) => Backend {
+  return (backend) => ({
+    traits: backend.traits,
+    claim: (request) => backend.claim(request),
+    renew(claims) {
+      batches.push(claims.length);
+      return backend.renew(claims);
+    },
+    release: (claim, force) => backend.release(claim, force),
+    list: (query) => backend.list(query),
+    watch: (claim, ring) => backend.watch(claim, ring),
+    close: () => backend.close(),
+  });
+}
+
+export const loss: readonly Case[] = [
+  {
+    name: "scenario S3: work that outlasts the ttl keeps its lock, because it is renewed",
+    async run(bench) {
+      const name = bench.name();
+      const other = bench.connect();
+      await bench
+        .connect({ ttl: TTL_MS })
+        .mutex(name)
+        .run(async (lease) => {
+          for (let round = 0; round < 6; round++) {
+            await sleep(TTL_MS / 2);
+            lease.assertHeld();
+            assert.equal(await other.mutex(name).tryAcquire(), null);
+          }
+        });
+    },
+  },
+  {
+    name: "scenario S3: the holder of a fixed lease is told before anybody else is let in",
+    async run(bench) {
+      const name = bench.name();
+      const lease = await bench.connect().mutex(name).acquire({ ttl: TTL_MS, renew: false });
+      let toldAt = Number.NaN;
+      lease.signal.addEventListener("abort", () => {
+        toldAt = performance.now();
+      });
+      await bench.connect().mutex(name).acquire();
+      const enteredAt = performance.now();
+      assert(toldAt <= enteredAt, `told ${toldAt}, next one in ${enteredAt}`);
+      assert.equal((await lossOf(lease)).loss, "expired");
+      assert.equal(lease.held, false);
+      assert.equal(lease.remainingMs(), 0);
+      assert.throws(() => lease.assertHeld(), LeaseLostError);
+    },
+  },
+  {
+    name: "a fixed lease is never renewed, and its ttl counts from the grant, not from the beginning of the wait",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect().mutex(name).acquire();
+      const waiting = bench.connect().mutex(name).acquire({ ttl: TTL_MS, renew: false });
+      await queued(bench.connect(), name, 1);
+      await sleep(TTL_MS * 1.5);
+      await holder.release();
+      const lease = await waiting;
+      assert(lease.remainingMs() > TTL_MS / 2, `${lease.remainingMs()} ms are left of a fresh lease`);
+      const grantedAt = performance.now();
+      await lossOf(lease);
+      assert(performance.now() - grantedAt <= TTL_MS + SLACK_MS);
+    },
+  },
+  {
+    name: "run rejects with the loss, whatever its callback returned, and only after the callback has settled",
+    async run(bench) {
+      let settled = false;
+      const run = bench
+        .connect()
+        .mutex(bench.name())
+        .run({ ttl: 200, renew: false }, async (lease) => {
+          await lossOf(lease);
+          await sleep(100);
+          settled = true;
+          return "fine";
+        });
+      await assert.rejects(run, { code: "lost", loss: "expired" });
+      assert.equal(settled, true);
+    },
+  },
+  {
+    name: "the callback's own error wins over a loss, and the lock is free again",
+    async run(bench) {
+      const name = bench.name();
+      const own = new Error("my own");
+      const run = bench
+        .connect()
+        .mutex(name)
+        .run({ ttl: 200, renew: false }, async (lease) => {
+          await lossOf(lease);
+          throw own;
+        });
+      await assert.rejects(run, (error) => error === own);
+      const thrown = bench
+        .connect()
+        .mutex(name)
+        .run(() => {
+          throw own;
+        });
+      await assert.rejects(thrown, (error) => error === own);
+      assert.notEqual(await bench.connect().mutex(name).tryAcquire(), null);
+    },
+  },
+  {
+    name: "scenario S5: after a blocked event loop held says no at the first look, and the signal aborts in the first turn",
+    async run(bench) {
+      const lease = await bench.connect({ ttl: 300 }).mutex(bench.name()).acquire();
+      const until = performance.now() + 350;
+      const { signal } = lease;
+      while (performance.now() < until);
+      assert.equal(lease.held, false);
+      assert.throws(() => lease.assertHeld(), { code: "lost", loss: "paused" });
+      await sleep(0);
+      assert.equal(signal.aborted, true);
+      assert.equal(signal.reason.loss, "paused");
+      assert.equal(await lease.release(), false);
+    },
+  },
+  {
+    name: "a lease that the engine no longer knows is lost at the next renewal",
+    needs: ["wipe"],
+    async run(bench) {
+      const name = bench.name();
+      const lease = await bench.connect({ ttl: TTL_MS }).mutex(name).acquire();
+      await bench.wipe();
+      const wipedAt = performance.now();
+      assert.equal((await lossOf(lease)).loss, "taken");
+      assert(performance.now() - wipedAt < TTL_MS / 3 + SLACK_MS);
+    },
+  },
+  {
+    name: "a lease that the engine has forgotten is not made again by its renewal",
+    needs: ["wipe"],
+    async run(bench) {
+      const name = bench.name();
+      await bench.connect({ ttl: TTL_MS }).mutex(name).acquire();
+      await bench.wipe();
+      await sleep(TTL_MS / 2 + SLACK_MS / 2);
+      assert.deepEqual((await bench.connect().inspect(name)).holders, []);
+    },
+  },
+  {
+    name: "run rejects if the engine no longer knew the lease when it was given back",
+    needs: ["wipe"],
+    async run(bench) {
+      const run = bench
+        .connect({ ttl: "60s" })
+        .mutex(bench.name())
+        .run(() => bench.wipe());
+      await assert.rejects(run, { code: "lost", loss: "taken" });
+    },
+  },
+  {
+    name: "tokens keep growing when the engine has forgotten everything",
+    needs: ["wipe"],
+    async run(bench) {
+      const name = bench.name();
+      const before = await bench
+        .connect()
+        .mutex(name)
+        .run((lease) => lease.token);
+      await bench.wipe();
+      const after = await bench
+        .connect()
+        .mutex(name)
+        .run((lease) => lease.token);
+      assert(after > before);
+    },
+  },
+  {
+    name: "a waiter whose place is lost enters again and is served",
+    needs: ["wipe"],
+    async run(bench) {
+      const name = bench.name();
+      const events: LockEvent[] = [];
+      await bench.connect({ ttl: "60s" }).mutex(name).acquire();
+      const locks = bench.connect({ ttl: TTL_MS, onEvent: (event) => events.push(event) });
+      const waiting = locks.mutex(name).acquire();
+      await queued(bench.connect(), name, 1);
+      await bench.wipe();
+      assert.equal((await waiting).held, true);
+      assert(events.some((event) => event.type === "place-lost"));
+    },
+  },
+  {
+    name: "scenario S17: many held locks are renewed by one timer, in batches",
+    async run(bench) {
+      const batches: number[] = [];
+      const locks = bench.connect({ ttl: "6s" }, countingRenewals(batches));
+      const base = bench.name();
+      const held = 10_000;
+      // Several at once, as a program would; not all at once, or the first would wait for the last.
+      const leases: Lease[] = [];
+      const timersBefore = process.getActiveResourcesInfo().filter((type) => type === "Timeout").length;
+      for (let from = 0; from < held; from += 250) {
+        const some = Array.from({ length: 250 }, (_, index) =>
+          locks.mutex([base, String(from + index)]).acquire(),
+        );
+        leases.push(...(await Promise.all(some)));
+      }
+      const timersAfter = process.getActiveResourcesInfo().filter((type) => type === "Timeout").length;
+      assert(timersAfter - timersBefore < 20, `${timersAfter - timersBefore} more timers for ${held} locks`);
+      await eventually(
+        "all were renewed",
+        10_000,
+        () => batches.reduce((sum, size) => sum + size, 0) >= held,
+      );
+      assert(batches.length <= 200, `${batches.length} renewals for ${held} locks`);
+      assert(leases.every((lease) => lease.held));
+      for (let from = 0; from < held; from += 250) {
+        const released = await Promise.all(leases.slice(from, from + 250).map((lease) => lease.release()));
+        assert(released.every((ours) => ours));
+      }
+    },
+  },
+];

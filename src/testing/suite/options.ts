@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type Case, count, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+
+export const options: readonly Case[] = [
+  {
+    name: "minHold: nobody else is let in earlier, though the holder has long released",
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect({ ttl: 200 });
+      const startedAt = performance.now();
+      assert.deepEqual(await locks.mutex(name).tryRun({ minHold: TTL_MS }, () => "done"), {
+        ran: true,
+        value: "done",
+      });
+      for (let round = 0; round < 3; round++) {
+        assert.equal(
+          (
+            await bench
+              .connect()
+              .mutex(name)
+              .tryRun(() => "again")
+          ).ran,
+          false,
+        );
+        await sleep(100);
+      }
+      await bench.connect().mutex(name).acquire();
+      const tookMs = performance.now() - startedAt;
+      assert(tookMs >= TTL_MS, `${tookMs} ms`);
+      assert(tookMs <= TTL_MS + SLACK_MS + 300, `${tookMs} ms`);
+    },
+  },
+  {
+    name: "minHold: also a waiter's time counts from its grant",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect().mutex(name).acquire();
+      const waiting = bench.connect().mutex(name).acquire({ minHold: 400 });
+      await sleep(450);
+      await holder.release();
+      const lease = await waiting;
+      const grantedAt = performance.now();
+      assert.equal(await lease.release(), true);
+      await bench.connect().mutex(name).acquire();
+      assert(performance.now() - grantedAt >= 350);
+    },
+  },
+  {
+    name: "maxHold: renewed, but no longer than that; the holder is told and the next one is let in",
+    async run(bench) {
+      const name = bench.name();
+      const startedAt = performance.now();
+      const lease = await bench.connect({ ttl: 300 }).mutex(name).acquire({ maxHold: TTL_MS });
+      const waiting = bench.connect().mutex(name).acquire();
+      await sleep(TTL_MS * 0.7);
+      assert.equal(lease.held, true);
+      if (!lease.signal.aborted) await once(lease.signal, "abort");
+      const toldAt = performance.now();
+      assert(toldAt - startedAt <= TTL_MS + SLACK_MS);
+      assert.equal(lease.signal.reason.loss, "expired");
+      await waiting;
+      assert(performance.now() - toldAt < 300 + SLACK_MS);
+    },
+  },
+  {
+    name: "wait: Infinity waits on until it is served",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect().mutex(name).acquire();
+      const waiting = bench.connect({ wait: 10 }).mutex(name).acquire({ wait: Infinity });
+      await sleep(200);
+      await holder.release();
+      assert.equal((await waiting).held, true);
+    },
+  },
+  {
+    name: "what cannot be meant is refused before the engine is asked",
+    async run(bench) {
+      const locks = bench.connect();
+      const name = bench.name();
+      const mutex = locks.mutex(name);
+      const bad: object[] = [
+        { wait: -1 },
+        { wait: Number.NaN },
+        { wait: "soon" },
+        { wait: "5 s" },
+        { wait: 1e15 },
+        { ttl: 0 },
+        { ttl: -5 },
+        { ttl: Infinity },
+        { ttl: "1d1h" },
+        { ttl: "400d" },
+        { ttl: null },
+        { renew: "no" },
+        { renew: false, maxHold: "1m" },
+        { renew: false, ttl: "1s", minHold: "2s" },
+        { minHold: "2s", maxHold: "1s" },
+        { maxHold: 0 },
+        { note: 5 },
+        { note: "x".repeat(2_000) },
+        { maxWaiters: -1 },
+        { maxWaiters: 1.5 },
+        { signal: {} },
+        { within: {} },
+        { timeout: 5_000 },
+      ];
+      for (const options of bad) {
+        await assert.rejects(mutex.acquire(options), { code: "invalid-option" }, JSON.stringify(options));
+      }
+      await assert.rejects(mutex.run("not a function" as never), { code: "invalid-option" });
+      await assert.rejects(mutex.tryAcquire({ wait: 5 } as never), { code: "invalid-option" });
+      for (const bad of [
+        "",
+        "a\u0000b",
+        "x".repeat(256),
+        "\ud800",
+        42,
+        null,
+        undefined,
+        [],
+        ["a", ""],
+        ["a", 1],
+      ]) {
+        assert.throws(() => locks.mutex(bad as never), { code: "invalid-name" }, JSON.stringify(bad));
+      }
+      assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
+    },
+  },
+];

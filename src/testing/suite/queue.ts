@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import type { Backend } from "../../core/backend.js";
+import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+
+/** Counts what goes to the engine. */
+function counting(calls: { claim: number; release: number }): (backend: Backend) => Backend {
+  return (backend) => ({
+    traits: backend.traits,
+    claim(request) {
+      calls.claim++;
+      return backend.claim(request);
+    },
+    renew: (claims) => backend.renew(claims),
+    release(claim, force) {
+      calls.release++;
+      return backend.release(claim, force);
+    },
+    list: (query) => backend.list(query),
+    watch: (claim, ring) => backend.watch(claim, ring),
+    close: () => backend.close(),
+  });
+}
+
+/** An engine whose notifications are all lost. */
+function deaf(backend: Backend): Backend {
+  return { ...counting({ claim: 0, release: 0 })(backend), watch: () => () => {} };
+}
+
+export const queue: readonly Case[] = [
+  {
+    name: "waiters are served in the order in which they came, across connections",
+    async run(bench) {
+      const name = bench.name();
+      const connections = [bench.connect(), bench.connect(), bench.connect()];
+      const holder = await bench.connect().mutex(name).acquire();
+      const order: number[] = [];
+      const waits: Promise<void>[] = [];
+      for (let index = 0; index < 9; index++) {
+        waits.push(connections[index % 3]?.mutex(name).run(() => void order.push(index)) ?? Promise.reject());
+        await queued(connections[0] ?? assert.fail(), name, index + 1);
+      }
+      await holder.release();
+      await Promise.all(waits);
+      assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    },
+  },
+  {
+    name: "a release lets the next one in long before any poll or expiry",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect().mutex(name).acquire();
+      const waiting = bench.connect().mutex(name).acquire();
+      await queued(bench.connect(), name, 1);
+      const releasedAt = performance.now();
+      await holder.release();
+      await waiting;
+      assert(performance.now() - releasedAt < SLACK_MS);
+    },
+  },
+  {
+    name: "trying neither waits nor leaves a place nor draws a ticket",
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const holder = await bench.connect().mutex(name).acquire();
+      assert.equal(await locks.mutex(name).tryAcquire(), null);
+      const refused = await locks.mutex(name).tryRun(() => assert.fail("must not run"));
+      assert(!refused.ran);
+      assert.equal(refused.blockers[0]?.token, holder.token);
+      await assert.rejects(locks.mutex(name).acquire({ wait: 0 }), { code: "timeout" });
+      assert.deepEqual(await count(locks, name), { holders: 1, waiters: 0 });
+      await holder.release();
+      assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
+      assert.deepEqual(await locks.mutex(name).tryRun(() => 7), { ran: true, value: 7 });
+    },
+  },
+  {
+    name: "whoever tries does not overtake those who wait",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect().mutex(name).acquire();
+      const order: string[] = [];
+      const waiting = bench
+        .connect()
+        .mutex(name)
+        .run(async () => {
+          order.push("waiter");
+          await sleep(30);
+        });
+      await queued(bench.connect(), name, 1);
+      await holder.release();
+      const tried = await bench
+        .connect()
+        .mutex(name)
+        .tryRun(() => order.push("trier"));
+      await waiting;
+      if (tried.ran) assert.deepEqual(order, ["waiter", "trier"]);
+    },
+  },
+  {
+    name: "scenario S7: of many waiters a release wakes one, and its cost does not grow with the queue",
+    async run(bench) {
+      const name = bench.name();
+      const calls = { claim: 0, release: 0 };
+      const locks = bench.connect({ ttl: "60s" }, counting(calls));
+      const mutex = locks.mutex(name);
+      const holder = await mutex.acquire();
+      let running = 0;
+      const waits = Array.from({ length: 1_000 }, () =>
+        mutex.run({ wait: "60s" }, async () => {
+          assert.equal(++running, 1);
+          await Promise.resolve();
+          running--;
+        }),
+      );
+      await queued(bench.connect(), name, 1_000);
+      calls.claim = 0;
+      calls.release = 0;
+      await holder.release();
+      await Promise.all(waits);
+      assert.equal(calls.release, 1_001);
+      // Where a ring is a grant no claim asks again; where it is a hint, each asks once; a few for chance.
+      assert(calls.claim <= 1_050, `${calls.claim} claims for 1,000 grants`);
+    },
+  },
+  {
+    name: "scenario S9: a waiter that gives up is gone from the queue when its error is told",
+    async run(bench) {
+      const name = bench.name();
+      const watcher = bench.connect();
+      const holder = await bench.connect().mutex(name).acquire();
+      const startedAt = performance.now();
+      await assert.rejects(bench.connect().mutex(name).acquire({ wait: 150 }), { code: "timeout" });
+      assert(performance.now() - startedAt >= 145);
+      assert.deepEqual(await count(watcher, name), { holders: 1, waiters: 0 });
+      await holder.release();
+      assert.notEqual(await watcher.mutex(name).tryAcquire(), null);
+    },
+  },
+  {
+    name: "scenario S9: a cancelled waiter rejects at once with the caller's reason, and its place goes",
+    async run(bench) {
+      const name = bench.name();
+      const watcher = bench.connect();
+      const holder = await bench.connect().mutex(name).acquire();
+      const locks = bench.connect();
+      const controller = new AbortController();
+      const waiting = locks.mutex(name).acquire({ signal: controller.signal, wait: Infinity });
+      await queued(watcher, name, 1);
+      const reason = new Error("changed my mind");
+      controller.abort(reason);
+      await assert.rejects(waiting, (error) => error === reason);
+      await queued(watcher, name, 0);
+      await assert.rejects(
+        locks.mutex(name).acquire({ signal: AbortSignal.abort(reason) }),
+        (error) => error === reason,
+      );
+      await holder.release();
+      assert.notEqual(await watcher.mutex(name).tryAcquire(), null);
+    },
+  },
+  {
+    name: "scenario S9: a claim that is cancelled in mid-flight leaves neither a lease nor a place",
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect({ ttl: "60s" });
+      await locks.mutex(name).run(() => undefined);
+      for (let round = 0; round < 20; round++) {
+        const controller = new AbortController();
+        const asked = locks.mutex(name).acquire({ signal: controller.signal });
+        controller.abort(new Error("too late"));
+        await assert.rejects(asked, { message: "too late" });
+      }
+      await eventually("nobody is left", 5_000, async () => {
+        const { holders, waiters } = await count(locks, name);
+        return holders + waiters === 0;
+      });
+    },
+  },
+  {
+    name: "scenario S23: a waiter gets in although every notification is lost",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect({ ttl: "60s" }).mutex(name).acquire();
+      const waiting = bench.connect({ ttl: TTL_MS }, deaf).mutex(name).acquire();
+      await queued(bench.connect(), name, 1);
+      const releasedAt = performance.now();
+      await holder.release();
+      await waiting;
+      // The heartbeat of its place tells it, at a third of the ttl.
+      assert(performance.now() - releasedAt < TTL_MS / 3 + SLACK_MS);
+    },
+  },
+  {
+    name: "a queue that is full turns newcomers away at once, and only them",
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const holder = await locks.mutex(name).acquire();
+      const capped = locks.mutex(name, { maxWaiters: 2 });
+      const waits = [capped.run(() => 1), capped.run(() => 2)];
+      await queued(locks, name, 2);
+      await assert.rejects(capped.acquire(), { code: "queue-full" });
+      await assert.rejects(locks.mutex(name).acquire({ maxWaiters: 1 }), { code: "queue-full" });
+      assert.deepEqual(await count(locks, name), { holders: 1, waiters: 2 });
+      await holder.release();
+      assert.deepEqual(await Promise.all(waits), [1, 2]);
+    },
+  },
+  {
+    name: "a waiter keeps its place for much longer than its ttl",
+    async run(bench) {
+      const name = bench.name();
+      const holder = await bench.connect().mutex(name).acquire();
+      const order: string[] = [];
+      const first = bench
+        .connect({ ttl: TTL_MS })
+        .mutex(name)
+        .run(() => void order.push("first"));
+      await queued(bench.connect(), name, 1);
+      const second = bench
+        .connect()
+        .mutex(name)
+        .run(() => void order.push("second"));
+      await queued(bench.connect(), name, 2);
+      await sleep(TTL_MS * 2.5);
+      await holder.release();
+      await Promise.all([first, second]);
+      assert.deepEqual(order, ["first", "second"]);
+    },
+  },
+];

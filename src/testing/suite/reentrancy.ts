@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { type Case, count, queued, sleep } from "./bench.js";
+
+export const reentrancy: readonly Case[] = [
+  {
+    name: "scenario S6: the same call chain enters again; the engine sees one claim, and it goes with the outermost",
+    async run(bench) {
+      const locks = bench.connect();
+      const name = bench.name();
+      const mutex = locks.mutex(name, { reentrant: true });
+      await mutex.run(async (outer) => {
+        await mutex.run(async (inner) => {
+          assert.equal(inner.token, outer.token);
+          await mutex.run(async () => assert.deepEqual(await count(locks, name), { holders: 1, waiters: 0 }));
+        });
+        assert.equal(outer.held, true);
+        assert.deepEqual(await count(locks, name), { holders: 1, waiters: 0 });
+      });
+      assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
+    },
+  },
+  {
+    name: "siblings of one holder take turns, in order",
+    async run(bench) {
+      const mutex = bench.connect().mutex(bench.name(), { reentrant: true });
+      const order: string[] = [];
+      const sibling = (label: string) =>
+        mutex.run(async () => {
+          order.push(`${label} in`);
+          await sleep(5);
+          order.push(`${label} out`);
+        });
+      await mutex.run(() => Promise.all([sibling("a"), sibling("b"), sibling("c")]));
+      assert.deepEqual(order, ["a in", "a out", "b in", "b out", "c in", "c out"]);
+    },
+  },
+  {
+    name: "a sibling may give up, be cancelled, or only try, and disturbs nobody",
+    async run(bench) {
+      const mutex = bench.connect().mutex(bench.name(), { reentrant: true });
+      await mutex.run(async () => {
+        const long = mutex.run(() => sleep(150));
+        await assert.rejects(mutex.acquire({ wait: 20 }), { code: "timeout" });
+        assert.equal(await mutex.tryAcquire(), null);
+        const reason = new Error("cancelled");
+        await assert.rejects(
+          mutex.acquire({ signal: AbortSignal.abort(reason) }),
+          (error) => error === reason,
+        );
+        await long;
+        assert.notEqual(await mutex.tryAcquire(), null);
+      });
+    },
+  },
+  {
+    name: "without the option, waiting for oneself is an error at once",
+    async run(bench) {
+      const mutex = bench.connect().mutex(bench.name());
+      await mutex.run(async () => {
+        await assert.rejects(mutex.acquire({ wait: Infinity }), { code: "self-deadlock" });
+        await assert.rejects(
+          mutex.run(() => undefined),
+          { code: "self-deadlock" },
+        );
+        assert.equal(await mutex.tryAcquire(), null);
+      });
+    },
+  },
+  {
+    name: "work that outlives its lease is a stranger and queues like anyone",
+    async run(bench) {
+      const locks = bench.connect();
+      const name = bench.name();
+      const mutex = locks.mutex(name, { reentrant: true });
+      let detached: Promise<string> | undefined;
+      await mutex.run(() => {
+        detached = sleep(60).then(() => mutex.run(() => "in"));
+      });
+      const other = await bench.connect().mutex(name).acquire();
+      await queued(locks, name, 1);
+      await other.release();
+      assert.equal(await detached, "in");
+    },
+  },
+  {
+    name: "the claim is given back when the last one that entered leaves, also if that is not the outermost",
+    async run(bench) {
+      const locks = bench.connect();
+      const name = bench.name();
+      const mutex = locks.mutex(name, { reentrant: true });
+      let inner: Promise<void> | undefined;
+      await mutex.run(() => {
+        inner = mutex.run(() => sleep(100));
+      });
+      assert.deepEqual(await count(locks, name), { holders: 1, waiters: 0 });
+      await inner;
+      assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
+    },
+  },
+  {
+    name: "within passes ownership on, and within: null stands outside",
+    async run(bench) {
+      const locks = bench.connect();
+      const name = bench.name();
+      const mutex = locks.mutex(name);
+      const lease = await mutex.acquire();
+      const inner = await mutex.acquire({ within: lease });
+      assert.equal(inner.token, lease.token);
+      await inner.release();
+      assert.equal(lease.held, true);
+      await mutex.run({ within: lease }, async () => {
+        await assert.rejects(mutex.acquire({ within: null, wait: 50 }), { code: "timeout" });
+        await assert.rejects(mutex.acquire(), { code: "self-deadlock" });
+      });
+      await lease.release();
+      await assert.rejects(mutex.acquire({ within: lease }), { code: "invalid-option" });
+    },
+  },
+  {
+    name: "another chain of the same process does not get in by somebody else's lease",
+    async run(bench) {
+      const mutex = bench.connect().mutex(bench.name(), { reentrant: true });
+      let inside = 0;
+      const chain = () =>
+        mutex.run(async () => {
+          assert.equal(++inside, 1);
+          await mutex.run(() => sleep(5));
+          inside--;
+        });
+      await Promise.all([chain(), chain(), chain()]);
+    },
+  },
+];

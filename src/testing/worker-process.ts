@@ -1,0 +1,134 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { AcquireOptions } from "../core/options.js";
+import type { LocksOptions } from "../locks/locks.js";
+import type { WorkerBackend } from "./harness.js";
+
+export interface WorkerStart extends WorkerBackend {
+  readonly options: LocksOptions;
+}
+
+export type WorkerCall =
+  | { readonly op: "start"; readonly start: WorkerStart }
+  | { readonly op: "acquire"; readonly name: string; readonly options: AcquireOptions }
+  | { readonly op: "tryAcquire"; readonly name: string }
+  | { readonly op: "runForEver"; readonly name: string }
+  | { readonly op: "release"; readonly lease: number }
+  | { readonly op: "look"; readonly lease: number }
+  | { readonly op: "block"; readonly lease: number; readonly ms: number }
+  | { readonly op: "exit" };
+
+export interface WorkerReply {
+  readonly id: number;
+  readonly value?: unknown;
+  readonly error?: string;
+  readonly code?: string | undefined;
+}
+
+export interface WorkerLook {
+  readonly held: boolean;
+  readonly aborted: boolean;
+  readonly loss: string | undefined;
+  readonly abortedAtNs: string | undefined;
+}
+
+export interface WorkerLease {
+  readonly lease: number;
+  readonly token: string;
+}
+
+/** A skewed wall clock for a whole process, set before any other code runs. */
+function clockSkew(skewMs: number): string {
+  const source = `const real = Date.now; const skew = ${skewMs}; Date.now = () => real() + skew;`;
+  return `data:text/javascript,${encodeURIComponent(source)}`;
+}
+
+/** The parent's side of a worker. */
+export class WorkerProcess {
+  readonly #child: ChildProcess;
+  readonly #calls = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  #lastId = 0;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    child.on("message", (reply: WorkerReply) => {
+      const call = this.#calls.get(reply.id);
+      this.#calls.delete(reply.id);
+      if (reply.error === undefined) call?.resolve(reply.value);
+      else call?.reject(Object.assign(new Error(reply.error), { code: reply.code }));
+    });
+    child.on("exit", () => {
+      for (const { reject } of this.#calls.values()) reject(new Error("the worker has ended"));
+      this.#calls.clear();
+    });
+  }
+
+  static async start(
+    backend: WorkerBackend,
+    options: LocksOptions,
+    { skewMs = 0 }: { skewMs?: number } = {},
+  ): Promise<WorkerProcess> {
+    const execArgv = skewMs === 0 ? [] : ["--import", clockSkew(skewMs)];
+    const script = fileURLToPath(new URL("./worker.js", import.meta.url));
+    const worker = new WorkerProcess(fork(script, { execArgv }));
+    await worker.#call({ op: "start", start: { ...backend, options } });
+    return worker;
+  }
+
+  acquire(name: string, options: AcquireOptions = {}): Promise<WorkerLease> {
+    return this.#call({ op: "acquire", name, options }) as Promise<WorkerLease>;
+  }
+
+  tryAcquire(name: string): Promise<WorkerLease | null> {
+    return this.#call({ op: "tryAcquire", name }) as Promise<WorkerLease | null>;
+  }
+
+  /** Runs a callback that never ends, under the lock. */
+  runForEver(name: string): Promise<unknown> {
+    return this.#call({ op: "runForEver", name });
+  }
+
+  release(lease: number): Promise<boolean> {
+    return this.#call({ op: "release", lease }) as Promise<boolean>;
+  }
+
+  look(lease: number): Promise<WorkerLook> {
+    return this.#call({ op: "look", lease }) as Promise<WorkerLook>;
+  }
+
+  /** Blocks the worker's event loop and looks before it turns again. */
+  blockAndLook(lease: number, ms: number): Promise<WorkerLook> {
+    return this.#call({ op: "block", lease, ms }) as Promise<WorkerLook>;
+  }
+
+  signal(signal: "SIGSTOP" | "SIGCONT" | "SIGTERM"): void {
+    this.#child.kill(signal);
+  }
+
+  get exited(): Promise<{ code: number | null; signal: string | null }> {
+    const { exitCode: code, signalCode: signal } = this.#child;
+    if (code !== null || signal !== null) return Promise.resolve({ code, signal });
+    return once(this.#child, "exit").then(([exitCode, signalCode]) => ({
+      code: exitCode,
+      signal: signalCode,
+    }));
+  }
+
+  /** As a crash: nothing of it runs any more when this resolves. */
+  async kill(): Promise<void> {
+    const { exited } = this;
+    this.#child.kill("SIGKILL");
+    await exited;
+  }
+
+  #call(call: WorkerCall): Promise<unknown> {
+    const id = ++this.#lastId;
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject });
+      this.#child.send({ call, id }, (error) => {
+        if (error !== null) reject(error);
+      });
+    });
+  }
+}

@@ -1,0 +1,38 @@
+import { expect } from "vitest";
+import { checkHistory, isGranted } from "#lib/testing/history.js";
+import { describeHistory } from "#lib/testing/history-describe.js";
+import type { RecordedHistory } from "#lib/testing/history-run.js";
+
+/** No promise is broken, and enough has happened for that to mean something. */
+export function expectAllPromisesKept({ operations, kills, stops }: RecordedHistory): void {
+  const violations = checkHistory(operations);
+  expect(violations.map((violation) => describeHistory(operations, violation))).toEqual([]);
+
+  const grants = operations.filter(isGranted);
+  const happened = {
+    kills,
+    stops,
+    grants: grants.length,
+    queued: operations.filter(({ queued }) => queued !== undefined).length,
+    refused: operations.filter(({ outcome }) => outcome?.kind === "refused").length,
+    timedOut: operations.filter(({ outcome }) => outcome?.kind === "timeout").length,
+    aborted: operations.filter(({ outcome }) => outcome?.kind === "aborted").length,
+    losses: grants.filter(({ outcome }) => outcome.end.kind === "lost").length,
+    killedInTheMiddle: operations.filter(({ outcome }) => outcome === undefined).length,
+  };
+  const atLeast = {
+    kills: 2,
+    stops: 3,
+    grants: 100,
+    queued: 50,
+    refused: 5,
+    timedOut: 5,
+    aborted: 5,
+    losses: 2,
+    killedInTheMiddle: 2,
+  } satisfies Record<keyof typeof happened, number>;
+  const tooFew = Object.entries(atLeast).filter(
+    ([what, count]) => happened[what as keyof typeof happened] < count,
+  );
+  expect(tooFew, JSON.stringify(happened)).toEqual([]);
+}

@@ -1,0 +1,171 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const SRC = fileURLToPath(new URL("../../src/", import.meta.url));
+const FILES = readdirSync(SRC, { recursive: true, encoding: "utf8" })
+  .map((file) => file.replaceAll("\\", "/"))
+  .filter((file) => file.endsWith(".ts"))
+  .sort();
+const ENGINES = readdirSync(`${SRC}backends`).sort();
+
+/** The libraries that an engine may load. They are optional peers, so nobody else may need them. */
+const CLIENTS: Readonly<Record<string, readonly string[]>> = {
+  "backends/redis": ["ioredis", "redis"],
+  "backends/sqlite": ["libsql", "better-sqlite3"],
+};
+
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  core: ["core"],
+  locks: ["core", "locks"],
+  testing: ["core", "locks", "testing"],
+  "core.ts": ["core", "locks"],
+  "connect.ts": ["core", "locks", ...ENGINES.map((engine) => `backends/${engine}`)],
+  "index.ts": ["core.ts", "connect.ts"],
+};
+
+/** Files that may import what they compute, and why. */
+const MAY_COMPUTE: Readonly<Record<string, string>> = {
+  "testing/history-worker.ts": "the harness names the module that opens its engine in a child process",
+  "testing/worker.ts": "the same",
+};
+
+interface Import {
+  /** `undefined` if it is computed, and so cannot be read here. */
+  readonly specifier: string | undefined;
+  readonly dynamic: boolean;
+}
+
+/** Code in comments is an example. Ours stand on lines of their own, so no parser is needed. */
+function withoutComments(source: string): string {
+  const lines = source.split("\n").map((line) => line.replace(/^\s*\/\*.*?\*\//, ""));
+  return lines.filter((line) => !/^\s*(\/\/|\/\*|\*)/.test(line)).join("\n");
+}
+
+function importsOf(source: string): Import[] {
+  const code = withoutComments(source);
+  const found: Import[] = [];
+  for (const [, specifier] of code.matchAll(/(?<=^|[\s;}*])(?:from|import)\s*["']([^"'\s]+)["']/gm)) {
+    found.push({ specifier, dynamic: false });
+  }
+  for (const [, specifier] of code.matchAll(/\b(?:import|require)\s*\(\s*(?:["']([^"'\s]+)["']\s*\))?/g)) {
+    found.push({ specifier, dynamic: true });
+  }
+  return found;
+}
+
+/** `core`, `backends/redis`, or the name of a file that stands at the top. */
+function areaOf(path: string): string {
+  const parts = path.split("/");
+  return parts.slice(0, Math.min(parts.length - 1, parts[0] === "backends" ? 2 : 1)).join("/") || path;
+}
+
+const targetOf = (file: string, specifier: string): string =>
+  posix.join(posix.dirname(file), specifier).replace(/\.js$/, ".ts");
+
+/** What is wrong with the imports of a file, one sentence each. */
+function objections(file: string, source: string): string[] {
+  const area = areaOf(file);
+  const mayImport = area.startsWith("backends/") ? ["core", area] : MAY_IMPORT[area];
+  if (mayImport === undefined) return [`src/${file}: there is no rule yet for what ${area} may import`];
+  return importsOf(source).flatMap(({ specifier, dynamic }) => {
+    if (specifier === undefined) {
+      return file in MAY_COMPUTE ? [] : [`src/${file} imports something that it computes`];
+    }
+    const bad = `src/${file} imports "${specifier}"`;
+    if (specifier.startsWith("node:")) return specifier.startsWith("node:test") ? [`${bad}, a runner`] : [];
+    if (!specifier.startsWith(".")) {
+      if (CLIENTS[area]?.includes(specifier) !== true) return [`${bad}, which is not for ${area}`];
+      // Whoever brings a client of one library must not need the other one.
+      return dynamic ? [] : [`${bad} statically`];
+    }
+    const target = areaOf(targetOf(file, specifier));
+    if (!mayImport.includes(target)) return [`${bad}, but ${area} may use only ${mayImport.join(", ")}`];
+    if (area === "connect.ts" && target.startsWith("backends/") && !dynamic) return [`${bad} statically`];
+    return [];
+  });
+}
+
+const read = (file: string): string => readFileSync(SRC + file, "utf8");
+
+/** Everything that comes along with a file, itself included. */
+function reachOf(file: string, seen = new Set<string>()): Set<string> {
+  if (seen.has(file)) return seen;
+  seen.add(file);
+  for (const { specifier } of importsOf(read(file))) {
+    if (specifier?.startsWith(".")) reachOf(targetOf(file, specifier), seen);
+  }
+  return seen;
+}
+
+describe("who may import whom", () => {
+  test("every source file keeps to the rule", () => {
+    expect(FILES.length).toBeGreaterThan(20);
+    expect(FILES.flatMap((file) => objections(file, read(file)))).toEqual([]);
+  });
+
+  test.each([
+    ["core/lease.ts", 'import { redis } from "../backends/redis/index.js";'],
+    ["core/lease.ts", 'export type { Locks } from "../locks/locks.js";'],
+    ["core/lease.ts", 'import "ioredis";'],
+    ["core/lease.ts", 'import { readFile } from "fs";'],
+    ["core/lease.ts", 'type Redis = import("ioredis").Redis;'],
+    ["core/lease.ts", "const engine = await import(path);"],
+    ["core/lease.ts", 'const engine = require("../connect.js");'],
+    ["locks/mutex.ts", 'import {\n  memory,\n} from "../backends/memory/index.js";'],
+    ["locks/mutex.ts", 'export * from "../index.js";'],
+    ["backends/redis/index.ts", 'import { sql } from "../sqlite/sql.generated.js";'],
+    ["backends/redis/index.ts", 'const library = await import("libsql");'],
+    ["backends/redis/ioredis.ts", 'import { Redis } from "ioredis";'],
+    ["backends/memory/index.ts", 'import { createLocks } from "../../locks/locks.js";'],
+    ["testing/harness.ts", 'import { test } from "vitest";'],
+    ["testing/harness.ts", 'import { test } from "node:test";'],
+    ["testing/harness.ts", 'import { memory } from "../backends/memory/index.js";'],
+    ["connect.ts", 'import { redis } from "./backends/redis/index.js";'],
+    ["core.ts", 'export { connect } from "./connect.js";'],
+    ["index.ts", 'export { memory } from "./backends/memory/index.js";'],
+    ["elsewhere/new.ts", ""],
+  ])("the rule bites: src/%s must not say %s", (file, source) => {
+    const found = objections(file, source);
+    expect(found).toHaveLength(1);
+    expect(found[0]).toContain(`src/${file}`);
+  });
+
+  test.each([
+    ["core/lease.ts", 'import { once } from "node:events";\nimport { WHOLE } from "./claim.js";'],
+    ["backends/redis/ioredis.ts", 'await import("ioredis");'],
+    ["backends/sqlite/open.ts", 'import type { Backend } from "../../core/backend.js";'],
+    ["connect.ts", 'await import("./backends/sqlite/index.js");'],
+    ["locks/mutex.ts", 'const args = ["--import", from, "x"];\nconst text = "taken from " + name + ".";'],
+    ["locks/mutex.ts", '/**\n * import { connect } from "locktender";\n */\n// import "redis";'],
+  ])("the rule lets pass what is allowed: src/%s may say %s", (file, source) => {
+    expect(objections(file, source)).toEqual([]);
+  });
+});
+
+describe("who knows the engines", () => {
+  test("connect.ts names every engine", () => {
+    const reached = importsOf(read("connect.ts")).map(({ specifier = "" }) => specifier);
+    expect(reached).toEqual(expect.arrayContaining(ENGINES.map((engine) => `./backends/${engine}/index.js`)));
+  });
+
+  test("locktender/core reaches no engine, not even by way of others", () => {
+    const reached = [...reachOf("core.ts")];
+    expect(reached).toContain("locks/locks.ts");
+    expect(reached.filter((file) => file.startsWith("backends/") || file === "connect.ts")).toEqual([]);
+  });
+
+  test("core and locks do not speak of any engine, not even in a comment", () => {
+    // "memory" is also an ordinary word.
+    const names = [...ENGINES, ...Object.values(CLIENTS).flat()].filter((name) => name !== "memory");
+    const pattern = new RegExp(names.join("|"), "i");
+    const files = FILES.filter((file) => /^(core|locks)\b/.test(file));
+    expect(files.filter((file) => pattern.test(read(file)))).toEqual([]);
+  });
+
+  test.each(["index.ts", "core.ts"])("src/%s only re-exports", (file) => {
+    const reexport = /export\s+(?:type\s+)?(?:\*|\{[^}]*\})\s+from\s+"[^"]+";/g;
+    expect(withoutComments(read(file)).replace(reexport, "").trim()).toBe("");
+  });
+});
