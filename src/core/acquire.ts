@@ -52,6 +52,7 @@ export async function acquire(connection: Connection, ask: Ask): Promise<Hold | 
 
 const FIRST_BACKOFF_MS = 20;
 const LONGEST_BACKOFF_MS = 1_000;
+const FEWEST_FAILURES = 2;
 const WAIT_IS_OVER = Symbol("the wait is over");
 
 type Next = "granted" | "refused" | "sleep" | "again";
@@ -186,7 +187,9 @@ class Wait implements PlaceListener, Cancellable {
     if (!failure.retryable || this.#ask.waitMs === 0) throw failure;
     this.#outageSinceMs ??= sentAtMs;
     const outageMs = nowMs() - this.#outageSinceMs;
-    if (outageMs >= this.#ask.ttlMs) throw outage(this.name, outageMs, failure);
+    // Making the first connection may take longer than a short ttl; that alone is no outage.
+    if (outageMs >= this.#ask.ttlMs && this.#failures >= FEWEST_FAILURES)
+      throw outage(this.name, outageMs, failure);
     if (nowMs() >= this.#deadlineMs) return "again";
     const longestMs = Math.min(LONGEST_BACKOFF_MS, this.#ask.ttlMs / 5);
     const backoffMs =

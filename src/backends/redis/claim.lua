@@ -4,7 +4,7 @@
 -- ARGV  id
 --       ticket of the last answer, or 0 if there was none yet
 --       ttl µs
---       what the grant gives: the longer of ttl and min hold, µs
+--       what a grant gives: the longer of ttl and min hold, µs (for claim-idle.lua, which parses nothing)
 --       '<capacity> <weight> <fixed 0/1> <min hold µs>'
 --       'try' to keep no place, else how many may wait before a place is refused, -1 for any number
 --       who: '<channel to ring> <JSON>'
@@ -12,7 +12,7 @@
 -- Out   {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
 --       | {'queue-full', waiters} | {'capacity-mismatch', capacity} | {'gone', forced JSON or ''}
 
-local id, ticket, ttl, firstTtl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local id, ticket, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local room, who, retentionMs = ARGV[6], ARGV[7], tonumber(ARGV[8])
 
 local l = openLock(1)
@@ -52,7 +52,7 @@ end
 local granted = isGranted(l, claim)
 if granted and claim.granted == 0 then
   claim.granted = now
-  claim.deadline = math.max(claim.deadline, now + firstTtl)
+  claim.deadline = math.max(claim.deadline, now + math.max(ttl, claim.minHold))
 elseif not granted or not claim.fixed then
   claim.deadline = math.max(claim.deadline, now + ttl)
 end

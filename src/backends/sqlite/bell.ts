@@ -45,6 +45,7 @@ export class Bell {
   #settling: NodeJS.Timeout | undefined;
   #lookedMs = -Infinity;
   #hintedMs = -Infinity;
+  #waitedMs = -Infinity;
   /** Tells whether another connection has written since the last look. */
   #dataVersion: number | undefined;
   #lastForced = 0;
@@ -78,7 +79,7 @@ export class Bell {
     if (answer.state !== "granted" && answer.state !== "held") return;
     if (watched.state !== "held") watched.sinceMs = nowMs();
     watched.state = "held";
-    this.#settle();
+    if (!this.#hint.isOpen) this.#settle();
   }
 
   /** This process has removed claims, so others at these names may have been let in. */
@@ -121,17 +122,18 @@ export class Bell {
     const waiters = this.#waiting.get(watched.name);
     if (waiters === undefined) this.#waiting.set(watched.name, new Set([watched]));
     else waiters.add(watched);
+    this.#openHint();
     if (this.#poll !== undefined) return;
     // What others wrote between the answer and the first look must not be missed.
     this.#dataVersion = undefined;
     this.#pollMs = SHORTEST_POLL_MS;
     this.#schedulePoll();
-    this.#openHint();
   }
 
   #forget(watched: Watched | undefined): void {
     if (watched?.state !== "waiting") return;
     watched.state = "asking";
+    this.#waitedMs = nowMs();
     const waiters = this.#waiting.get(watched.name);
     waiters?.delete(watched);
     if (waiters?.size === 0) this.#waiting.delete(watched.name);
@@ -149,13 +151,13 @@ export class Bell {
   }
 
   #hinted(): void {
+    this.#hintedMs = nowMs();
     if (this.#waiting.size === 0) {
-      // Only holders are left. Our own work moves the log too, so we do not listen all the time.
-      this.#hint.close();
+      // Only holders are left. Our own work moves the log too, so we do not listen to it all the time.
+      if (this.#hintedMs - this.#waitedMs > SETTLED_MS) this.#hint.close();
       this.#settle();
       return;
     }
-    this.#hintedMs = nowMs();
     if (this.#hintedMs - this.#lookedMs >= HINT_GAP_MS) this.#look();
     if (this.#second === undefined) this.#lookAgain();
   }
@@ -172,7 +174,7 @@ export class Bell {
 
   /** Once somebody has held for a while, listens for what others do to it. */
   #settle(): void {
-    if (this.#settling !== undefined || this.#hint.isOpen) return;
+    if (this.#settling !== undefined) return;
     this.#settling = setTimeout(() => {
       this.#settling = undefined;
       const atMs = nowMs();
@@ -185,6 +187,7 @@ export class Bell {
   }
 
   #openHint(): void {
+    if (this.#hint.isOpen) return;
     const file = this.#file.peek((session) => session.file);
     if (file !== undefined) this.#hint.open(`${file}-wal`);
   }

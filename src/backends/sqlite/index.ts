@@ -33,6 +33,7 @@ const TRAITS: Traits = {
   caveats: [
     "Locks are shared by the processes of one machine that use the same file; after a reboot nobody holds anything.",
     "The file must lie on a local disk. Network file systems are refused where they are recognised, which is on Linux.",
+    "A process that is stopped in the middle of a transaction makes all others wait until it runs on or is killed.",
     "Deleting the file while it is in use takes all locks away; holders learn of it at their next renewal.",
     "Tokens of a name that was idle for longer than the retention grow only if the wall clock was not set back by more than that.",
   ],

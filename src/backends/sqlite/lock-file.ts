@@ -8,8 +8,6 @@ import { createPrivateFolder, refuseNetwork } from "./files.js";
 import { fileOf, openLibsql, setUp } from "./open.js";
 import { prepareStatements, type SqliteDatabase, type Statements } from "./statements.js";
 
-/** A file that somebody deletes or replaces is no longer the one that others lock: looked at this often. */
-const IDENTITY_MS = 100;
 const SPINS = 3;
 const LONGEST_PAUSE_MS = 20;
 
@@ -36,7 +34,6 @@ export class Session {
   readonly #statements: Statements;
   readonly #clock: MachineClock;
   readonly #identity: string | undefined;
-  #checkedMs = nowMs();
 
   constructor(
     db: SqliteDatabase,
@@ -94,10 +91,8 @@ export class Session {
     }
   }
 
-  /** Whether the file that we have open is still the one that others find. */
+  /** Whether the file that we have open is still the one that others find: a deleted one locks nobody out. */
   isCurrent(): boolean {
-    if (this.file === undefined || nowMs() - this.#checkedMs < IDENTITY_MS) return true;
-    this.#checkedMs = nowMs();
     return this.#look() === this.#identity;
   }
 
@@ -116,7 +111,7 @@ export class LockFile {
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
-  #turn: Promise<void> | undefined;
+  #turn: Promise<"free" | "busy"> | undefined;
   #closed = false;
 
   constructor(options: LockFileOptions, onLost: () => void) {
@@ -128,8 +123,9 @@ export class LockFile {
   async use<T>(step: (session: Session) => T): Promise<T> {
     const startMs = nowMs();
     while (this.#turn !== undefined) {
-      await this.#turn;
-      if (this.#turn !== undefined && nowMs() - startMs >= this.#options.busyMs) throw this.#tooBusy(startMs);
+      const found = await this.#turn;
+      // Whoever was ahead gave up: it would be no different for us.
+      if (found === "busy" && this.#isLate(startMs)) throw this.#tooBusy(startMs);
     }
     try {
       return step(this.#ready() ?? (await this.#opened()));
@@ -160,7 +156,8 @@ export class LockFile {
 
   async #retry<T>(step: (session: Session) => T, startMs: number): Promise<T> {
     while (this.#turn !== undefined) await this.#turn;
-    let done = () => {};
+    let found: "free" | "busy" = "free";
+    let done = (_found: typeof found) => {};
     this.#turn = new Promise((resolve) => {
       done = resolve;
     });
@@ -171,12 +168,14 @@ export class LockFile {
           return step(this.#ready() ?? (await this.#opened()));
         } catch (error) {
           if (!isBusy(error)) throw explain(error, this.#options.name);
-          if (nowMs() - startMs >= this.#options.busyMs) throw this.#tooBusy(startMs);
+          if (!this.#isLate(startMs)) continue;
+          found = "busy";
+          throw this.#tooBusy(startMs);
         }
       }
     } finally {
       this.#turn = undefined;
-      done();
+      done(found);
     }
   }
 
@@ -241,6 +240,10 @@ export class LockFile {
     } catch {
       // It is not used again; the system closes it with the process.
     }
+  }
+
+  #isLate(startMs: number): boolean {
+    return nowMs() - startMs >= this.#options.busyMs;
   }
 
   #tooBusy(startMs: number) {

@@ -73,10 +73,14 @@ export const reentrancy: readonly Case[] = [
       const name = bench.name();
       const mutex = locks.mutex(name, { reentrant: true });
       let detached: Promise<string> | undefined;
+      let letGo: () => void = () => {};
       await mutex.run(() => {
-        detached = sleep(60).then(() => mutex.run(() => "in"));
+        detached = new Promise<void>((resolve) => {
+          letGo = resolve;
+        }).then(() => mutex.run(() => "in"));
       });
       const other = await bench.connect().mutex(name).acquire();
+      letGo();
       await queued(locks, name, 1);
       await other.release();
       assert.equal(await detached, "in");

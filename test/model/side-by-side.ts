@@ -1,0 +1,206 @@
+import fc from "fast-check";
+import { memory } from "locktender/memory";
+import { expect } from "vitest";
+import type { Answer, Backend, Renewal } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
+
+/** Claims live for ever here, or so shortly that a command that sleeps outlives them. */
+const LONG_MS = 60_000;
+const SHORT_MS = 400;
+const LONGER_MS = 120_000;
+/** How far the two engines' times may be apart. */
+const TOLERANCE_MS = 300;
+
+const IDS = 6;
+const NAMES = ["one", "two"];
+
+export type Command =
+  | {
+      readonly op: "claim";
+      readonly id: number;
+      readonly name: string;
+      readonly weight: number;
+      readonly capacity: number;
+      readonly short: boolean;
+      readonly fixed: boolean;
+      readonly minHold: boolean;
+      readonly queue: boolean;
+      readonly maxWaiters: number | undefined;
+      readonly ticket: "none" | "mine" | "wrong";
+    }
+  | { readonly op: "renew"; readonly ids: readonly number[]; readonly wrong: boolean }
+  | { readonly op: "release"; readonly id: number }
+  | { readonly op: "force"; readonly id: number }
+  | { readonly op: "outlive" };
+
+const id = fc.nat({ max: IDS - 1 });
+const shape = fc.oneof(
+  { weight: 4, arbitrary: fc.constant({ weight: WHOLE, capacity: WHOLE }) },
+  { weight: 2, arbitrary: fc.constant({ weight: 1, capacity: WHOLE }) },
+  { weight: 4, arbitrary: fc.integer({ min: 1, max: 3 }).map((weight) => ({ weight, capacity: 3 })) },
+);
+
+const claim: fc.Arbitrary<Command> = fc
+  .record({
+    op: fc.constant("claim" as const),
+    id,
+    name: fc.constantFrom(...NAMES),
+    shape,
+    short: fc.oneof(
+      { weight: 4, arbitrary: fc.constant(false) },
+      { weight: 1, arbitrary: fc.constant(true) },
+    ),
+    fixed: fc.boolean(),
+    minHold: fc.oneof(
+      { weight: 4, arbitrary: fc.constant(false) },
+      { weight: 1, arbitrary: fc.constant(true) },
+    ),
+    queue: fc.oneof(
+      { weight: 3, arbitrary: fc.constant(true) },
+      { weight: 1, arbitrary: fc.constant(false) },
+    ),
+    maxWaiters: fc.option(fc.nat({ max: 2 }), { nil: undefined, freq: 4 }),
+    ticket: fc.constantFrom("none", "none", "mine", "wrong"),
+  })
+  .map(({ shape: { weight, capacity }, ...rest }) => ({ ...rest, weight, capacity }));
+
+export const commands: fc.Arbitrary<Command[]> = fc.array(
+  fc.oneof(
+    { weight: 10, arbitrary: claim },
+    { weight: 4, arbitrary: fc.record({ op: fc.constant("release" as const), id }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        op: fc.constant("renew" as const),
+        ids: fc.array(id, { maxLength: 4 }),
+        wrong: fc.boolean(),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ op: fc.constant("force" as const), id }) },
+    { weight: 1, arbitrary: fc.constant<Command>({ op: "outlive" }) },
+  ),
+  { maxLength: 40 },
+);
+
+/** One engine under test: which ticket it gave to which claim. */
+class Side {
+  readonly tickets = new Map<string, bigint>();
+
+  constructor(readonly backend: Backend) {}
+
+  async claim(command: Command & { op: "claim" }, name: string, key: string): Promise<Answer> {
+    const { weight, capacity, short, fixed, minHold, queue, maxWaiters } = command;
+    const mine = command.ticket === "none" ? undefined : this.tickets.get(key);
+    const ticket = command.ticket === "wrong" && mine !== undefined ? mine + 1n : mine;
+    const answer = await this.backend.claim({
+      name,
+      id: key,
+      ...(ticket === undefined ? undefined : { ticket }),
+      weight,
+      capacity,
+      ttlMs: short ? SHORT_MS : LONG_MS,
+      fixed,
+      minHoldMs: minHold ? LONGER_MS : 0,
+      queue,
+      ...(maxWaiters === undefined ? undefined : { maxWaiters }),
+      owner: { instance: "model", host: "here", pid: 1 },
+      note: `note of ${key}`,
+    });
+    if ("ticket" in answer) this.tickets.set(key, answer.ticket);
+    return answer;
+  }
+
+  async renew(keys: readonly { name: string; key: string }[], wrong: boolean): Promise<readonly Renewal[]> {
+    return this.backend.renew(
+      keys.map(({ name, key }) => ({
+        name,
+        id: key,
+        ticket: (this.tickets.get(key) ?? 0n) + (wrong ? 1n : 0n),
+        ttlMs: LONG_MS,
+      })),
+    );
+  }
+
+  async state(name: string): Promise<object> {
+    for await (const { capacity, claims } of this.backend.list({ name })) {
+      return {
+        capacity,
+        claims: claims.map(({ id: key, weight, note, owner }) => ({ key, weight, note, owner })),
+      };
+    }
+    return { capacity: 0, claims: [] };
+  }
+}
+
+/** Times are compared roughly, everything else exactly; tickets by the order they make (see `state`). */
+function comparable(answer: Answer | Renewal): object {
+  const {
+    ticket: _,
+    changeInMs: __,
+    remainingMs,
+    ...rest
+  } = { ticket: 0n, changeInMs: 0, remainingMs: 0, ...answer };
+  return {
+    ...rest,
+    remaining: lengthOf(remainingMs),
+  };
+}
+
+function lengthOf(ms: number): string {
+  if (ms > LONG_MS + TOLERANCE_MS) return "longer";
+  return ms > SHORT_MS + TOLERANCE_MS ? "long" : "short";
+}
+
+let lastRun = 0;
+
+/** Runs the same commands on memory and on the other engine, and holds every answer against the other. */
+export async function sideBySide(other: Backend, list: readonly Command[]): Promise<void> {
+  const run = `model-${process.pid}-${++lastRun}`;
+  const sides = [new Side(memory()), new Side(other)] as const;
+  const home = new Map<number, string>();
+  let shortSince = Infinity;
+  for (const command of list) {
+    // Too slow a machine to tell whether a short claim still lives: then nothing can be compared.
+    if (performance.now() - shortSince > SHORT_MS / 2) return;
+    if (command.op === "outlive") {
+      await new Promise((resolve) => setTimeout(resolve, SHORT_MS + 20));
+      shortSince = Infinity;
+    } else {
+      if (command.op === "claim" && command.short) shortSince = Math.min(shortSince, performance.now());
+      const [expected, actual] = await Promise.all(sides.map((side) => perform(side, command, run, home)));
+      expect(actual, JSON.stringify(command)).toEqual(expected);
+    }
+    for (const name of NAMES) {
+      const [expected, actual] = await Promise.all(sides.map((side) => side.state(`${run}:${name}`)));
+      expect(actual, `after ${JSON.stringify(command)}`).toEqual(expected);
+    }
+  }
+}
+
+/** An id belongs to the name that it was first used with, as in core. */
+async function perform(
+  side: Side,
+  command: Command,
+  run: string,
+  home: Map<number, string>,
+): Promise<unknown> {
+  const at = (index: number) => ({ name: `${run}:${home.get(index) ?? "one"}`, key: `${run}-${index}` });
+  switch (command.op) {
+    case "claim": {
+      if (!home.has(command.id)) home.set(command.id, command.name);
+      const { name, key } = at(command.id);
+      return comparable(await side.claim(command, name, key));
+    }
+    case "renew":
+      return (await side.renew(command.ids.map(at), command.wrong)).map(comparable);
+    case "release":
+      return side.backend.release({ name: at(command.id).name, id: at(command.id).key });
+    case "force":
+      return side.backend.release(
+        { name: at(command.id).name, id: at(command.id).key },
+        { reason: "model", by: "test" },
+      );
+    case "outlive":
+      return undefined;
+  }
+}

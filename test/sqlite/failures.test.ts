@@ -1,0 +1,118 @@
+import { rm } from "node:fs/promises";
+import { describe, expect, test } from "vitest";
+import { grantedTicket, names, newFile, open, openRaw, refusal, request } from "./helpers.js";
+
+describe("a disk that is full", () => {
+  test("it is an error of the engine, never a grant, and passes when there is room again", async () => {
+    const database = openRaw(await newFile());
+    const backend = open({ database });
+    await grantedTicket(backend, "x", "id-1");
+    database.exec("PRAGMA max_page_count = 1");
+    const filling = async () => {
+      for (let n = 0; n < 100; n++)
+        await grantedTicket(backend, `y:${n}`, `id-${n}`, { note: "n".repeat(1_000) });
+    };
+    expect(await refusal(filling())).toMatchObject({ code: "backend", retryable: true });
+    const kept = await names(backend, "y:");
+    expect(kept.length).toBeLessThan(100);
+    // What is there can be given back, and the claim that failed has left nothing.
+    expect(await backend.release({ name: "x", id: "id-1" })).toBe(true);
+    database.exec("PRAGMA max_page_count = 100000");
+    const next = `y:${kept.length}`;
+    expect((await backend.claim(request(next, "somebody else"))).state).toBe("granted");
+  });
+});
+
+describe("a file that is busy", () => {
+  test("a transaction that lasts too long is an error that may pass, within the bound", async () => {
+    const file = await newFile();
+    const backend = open({ file, busyTimeout: "200ms" });
+    await grantedTicket(backend, "x", "id-1");
+    const other = openRaw(file);
+    other.exec("BEGIN IMMEDIATE");
+    const startMs = performance.now();
+    const errors = await Promise.all(
+      ["id-2", "id-3", "id-4"].map((id) => refusal(backend.claim(request("x", id)))),
+    );
+    expect(performance.now() - startMs).toBeLessThan(1_000);
+    for (const error of errors) {
+      expect(error).toMatchObject({ code: "backend", retryable: true });
+      expect(String(error)).not.toMatch(/id-\d/);
+    }
+    other.exec("ROLLBACK");
+    expect((await backend.claim(request("x", "id-5"))).state).toBe("waiting");
+  });
+
+  test("a shorter one is waited for, in order of arrival, while the event loop runs on", async () => {
+    const file = await newFile();
+    const backend = open({ file });
+    await names(backend, "");
+    const other = openRaw(file);
+    other.exec("BEGIN IMMEDIATE");
+    let ticks = 0;
+    const ticking = setInterval(() => ticks++, 5);
+    const claims = ["id-1", "id-2", "id-3"].map((id) => backend.claim(request("x", id)));
+    setTimeout(() => other.exec("ROLLBACK"), 150);
+    const states = (await Promise.all(claims)).map(({ state }) => state);
+    clearInterval(ticking);
+    expect(states).toEqual(["granted", "waiting", "waiting"]);
+    expect(ticks).toBeGreaterThan(5);
+  });
+
+  test("what was answered while others hold the file up again and again is not undone", async () => {
+    const file = await newFile();
+    const backend = open({ file });
+    await names(backend, "");
+    const other = openRaw(file);
+    const look = openRaw(file).prepare("SELECT count(*) AS n FROM claims");
+    for (let turn = 0; turn < 60; turn++) {
+      other.exec("BEGIN IMMEDIATE");
+      const claimed = backend.claim(request("x", `id-${turn}`));
+      setTimeout(() => other.exec("ROLLBACK"), turn % 4);
+      expect((await claimed).state).toBe("granted");
+      expect(look.get()).toMatchObject({ n: 1 });
+      expect(await backend.release({ name: "x", id: `id-${turn}` })).toBe(true);
+      expect(look.get()).toMatchObject({ n: 0 });
+    }
+  });
+});
+
+describe("a file that is deleted while it is in use", () => {
+  test("its claims are gone for everybody, and the next ones meet in the new file", async () => {
+    const file = await newFile();
+    const [one, two] = [open({ file }), open({ file })];
+    const first = await grantedTicket(one, "x", "id-1");
+    for (const suffix of ["", "-wal", "-shm"]) await rm(file + suffix, { force: true });
+    const second = await grantedTicket(two, "x", "id-2");
+    expect(second).toBeGreaterThan(first);
+    const renewals = await one.renew([{ name: "x", id: "id-1", ticket: first, ttlMs: 1_000 }]);
+    expect(renewals).toEqual([{ state: "gone", loss: "taken" }]);
+    expect((await one.claim(request("x", "id-3"))).state).toBe("waiting");
+  });
+});
+
+describe("a backend that is closed", () => {
+  test("it answers nothing any more, and closing it again changes nothing", async () => {
+    const backend = open({ file: await newFile() });
+    const ticket = await grantedTicket(backend, "x", "id-1");
+    await Promise.all([backend.close(), backend.close()]);
+    await backend.close();
+    const questions = [
+      backend.claim(request("x", "id-2")),
+      backend.renew([{ name: "x", id: "id-1", ticket, ttlMs: 1_000 }]),
+      backend.release({ name: "x", id: "id-1" }),
+      names(backend, ""),
+    ];
+    for (const question of questions) expect(await refusal(question)).toMatchObject({ code: "closed" });
+  });
+
+  test("a question that still waits for the file is turned away", async () => {
+    const file = await newFile();
+    const backend = open({ file });
+    await names(backend, "");
+    openRaw(file).exec("BEGIN IMMEDIATE");
+    const asked = refusal(backend.claim(request("x", "id-1")));
+    await backend.close();
+    expect(await asked).toMatchObject({ code: "closed" });
+  });
+});

@@ -1,0 +1,138 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import Database from "libsql";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { sharedFileSystem } from "#lib/backends/sqlite/files.js";
+import { sqlite } from "#lib/backends/sqlite/index.js";
+import { grantedTicket, newFile, newFolder, open, openRaw, refusal, request } from "./helpers.js";
+
+describe("first use", () => {
+  test("processes that race for a fresh file all get in, one at a time, with growing tickets", async () => {
+    const file = await newFile();
+    const racer = fileURLToPath(new URL("./racer.mjs", import.meta.url));
+    const children = Array.from({ length: 5 }, () => fork(racer, [file, "40"]));
+    onTestFinished(() => void children.map((child) => child.kill("SIGKILL")));
+    await Promise.all(children.map((child) => once(child, "message")));
+    const results = children.map((child) => once(child, "message"));
+    for (const child of children) child.send("go");
+    const tickets = (await Promise.all(results)).map(([list]) => (list as string[]).map(BigInt));
+    for (const own of tickets) expect(own).toEqual([...own].sort((a, b) => (a < b ? -1 : 1)));
+    expect(new Set(tickets.flat()).size).toBe(5 * 40);
+  });
+
+  test("without a file, the locks are in the user's state directory, in a folder for the user alone", async () => {
+    const state = await newFolder();
+    vi.stubEnv("XDG_STATE_HOME", state);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await grantedTicket(open({}), "x", "id-1");
+    expect((await stat(join(state, "locktender"))).mode & 0o777).toBe(0o700);
+    expect((await stat(join(state, "locktender", "locks.db"))).isFile()).toBe(true);
+  });
+
+  test("nothing is opened or created before the first question", async () => {
+    const file = await newFile();
+    await open({ file }).close();
+    await expect(stat(file)).rejects.toThrow(/ENOENT/);
+  });
+});
+
+describe("what is refused", () => {
+  test("a file with newer tables is refused, and says so", async () => {
+    const file = await newFile();
+    await grantedTicket(open({ file }), "x", "id-1");
+    openRaw(file).exec("PRAGMA user_version = 2");
+    const error = await refusal(open({ file }).claim(request("x", "id-2")));
+    expect(error).toMatchObject({ code: "unsupported", retryable: false });
+    expect(String(error)).toMatch(/version 2/);
+  });
+
+  test("a database of something else is refused, and nothing in it is changed", async () => {
+    const file = await newFile();
+    const db = openRaw(file);
+    db.exec("CREATE TABLE accounts (id)");
+    const error = await refusal(open({ file }).claim(request("x", "id-1")));
+    expect(error).toMatchObject({ code: "unsupported" });
+    expect(db.pragma("journal_mode")).toMatchObject([{ journal_mode: "delete" }]);
+    expect(db.prepare("SELECT name FROM sqlite_schema").all()).toMatchObject([{ name: "accounts" }]);
+  });
+
+  test("a file that is no database is an error of the engine, never a grant", async () => {
+    const file = await newFile();
+    await writeFile(file, "not a database, but a text that is long enough to look at. ".repeat(100));
+    const error = await refusal(open({ file }).claim(request("x", "id-1")));
+    expect(error).toMatchObject({ code: "backend", retryable: false });
+    expect(String(error)).toContain(file);
+  });
+
+  test("a file that cannot be opened is an error of the engine that names it", async () => {
+    const folder = await newFolder();
+    for (const file of [join(folder, "missing", "locks.db"), folder]) {
+      const error = await refusal(open({ file }).claim(request("x", "id-1")));
+      expect(error).toMatchObject({ code: "backend", retryable: false });
+      expect(String(error)).toContain(file);
+    }
+  });
+
+  test("file systems that other machines may share are told apart from local ones", () => {
+    expect(sharedFileSystem(0x6969n)).toBe("NFS");
+    expect(sharedFileSystem(BigInt.asIntN(64, 0xffffffffff534d42n))).toBe("CIFS");
+    expect(sharedFileSystem(0xfe534d42n)).toBe("SMB2");
+    expect(sharedFileSystem(0x01021997n)).toBe("9p");
+    const local = { ext4: 0xef53n, xfs: 0x58465342n, btrfs: 0x9123683en, tmpfs: 0x01021994n };
+    for (const type of Object.values(local)) expect(sharedFileSystem(type)).toBeUndefined();
+  });
+
+  test("options that cannot be meant are refused at once", () => {
+    const database = new Database(":memory:");
+    expect(() => sqlite({ file: "" })).toThrow(/path of a file/);
+    expect(() => sqlite({ file: ":memory:" })).toThrow(/memory engine/);
+    expect(() => sqlite({ file: "a.db", database })).toThrow(/either/);
+    expect(() => sqlite({ retention: "soon" as "1s" })).toThrow(/retention/);
+    expect(() => sqlite({ path: "a.db" } as object)).toThrow(/path/);
+    database.close();
+  });
+});
+
+describe("a database that was brought along", () => {
+  test("it is used, and stays open when the backend is closed", async () => {
+    const file = await newFile();
+    const database = openRaw(file);
+    const backend = open({ database });
+    await grantedTicket(backend, "x", "id-1");
+    await backend.close();
+    expect(database.prepare("SELECT count(*) AS n FROM claims").get()).toMatchObject({ n: 1 });
+    const answer = await open({ file }).claim(request("x", "id-2"));
+    expect(answer.state).toBe("waiting");
+  });
+
+  test("it may be in memory", async () => {
+    const backend = open({ database: openRaw(":memory:") });
+    await grantedTicket(backend, "x", "id-1");
+    expect((await backend.claim(request("x", "id-2"))).state).toBe("waiting");
+  });
+
+  test("a transaction of its owner is never joined: we wait until it is over", async () => {
+    const database = openRaw(await newFile());
+    const backend = open({ database, busyTimeout: "100ms" });
+    await grantedTicket(backend, "x", "id-1");
+    database.exec("BEGIN");
+    expect(await refusal(backend.release({ name: "x", id: "id-1" }))).toMatchObject({
+      code: "backend",
+      retryable: true,
+    });
+    const released = backend.release({ name: "x", id: "id-1" });
+    database.exec("ROLLBACK");
+    expect(await released).toBe(true);
+  });
+
+  test("it may be set to big integers", async () => {
+    const backend = open({ database: openRaw(await newFile()).defaultSafeIntegers(true) });
+    const ticket = await grantedTicket(backend, "x", "id-1");
+    expect(await backend.renew([{ name: "x", id: "id-1", ticket, ttlMs: 1_000 }])).toMatchObject([
+      { state: "held" },
+    ]);
+  });
+});
