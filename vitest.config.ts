@@ -18,6 +18,8 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
+    // Tests that run side by side mostly wait; more of them than cores would only slow each other down.
+    maxConcurrency: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     server: { deps: { external: [/\/dist\//] } },

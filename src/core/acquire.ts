@@ -1,3 +1,4 @@
+import { onAbort } from "./abort.js";
 import type { Answer, ClaimRequest, Gone } from "./backend.js";
 import { nowMs } from "./clock.js";
 import type { Cancellable, Connection } from "./connection.js";
@@ -92,8 +93,7 @@ class Wait implements PlaceListener, Cancellable {
 
   async run(): Promise<Hold | undefined> {
     const { signal } = this.#ask;
-    const onAbort = () => this.cancel(signal?.reason);
-    signal?.addEventListener("abort", onAbort, { once: true });
+    const off = signal === undefined ? undefined : onAbort(signal, () => this.cancel(signal.reason));
     this.#connection.waits.add(this);
     try {
       return await this.#loop();
@@ -108,7 +108,7 @@ class Wait implements PlaceListener, Cancellable {
       if (isLockError(error, "timeout")) await withdrawal;
       throw error;
     } finally {
-      signal?.removeEventListener("abort", onAbort);
+      off?.();
       this.#connection.waits.delete(this);
       this.#connection.lookout.leave(this);
     }

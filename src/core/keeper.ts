@@ -9,7 +9,7 @@ const BATCH = 500;
 const SHORTEST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
 /** A timer this much too late means that the process did not run. */
-const LATE_MS = 50;
+const LATE_MS = 200;
 
 /**
  * The watchdog: one timer for a whole connection. It refreshes the places of holders and waiters at a

@@ -1,3 +1,4 @@
+import { onAbort } from "./abort.js";
 import { LONGEST_TIMER_MS } from "./duration.js";
 
 /** One at a time inside this process, first come, first served. */
@@ -17,23 +18,25 @@ export class Turns {
     return new Promise((resolve, reject) => {
       const end = () => {
         clearTimeout(timer);
-        signal?.removeEventListener("abort", onAbort);
+        off?.();
         this.#queue.delete(onTurn);
       };
       const onTurn = () => {
         end();
         resolve(true);
       };
-      const onAbort = () => {
-        end();
-        reject(signal?.reason);
-      };
       const onTime = () => {
         end();
         resolve(false);
       };
       const timer = setTimeout(onTime, Math.min(waitMs, LONGEST_TIMER_MS));
-      signal?.addEventListener("abort", onAbort, { once: true });
+      const off =
+        signal === undefined
+          ? undefined
+          : onAbort(signal, () => {
+              end();
+              reject(signal.reason);
+            });
       this.#queue.add(onTurn);
     });
   }

@@ -63,6 +63,9 @@ export function operationsOf(records: readonly HistoryRecord[], end: ProcessEnd)
   return [...byId].flatMap(([id, written]) => {
     const { invoked, returned } = written;
     if (invoked === undefined) return [];
+    const outcome = returned === undefined ? undefined : outcomeOf(returned, written, end);
+    const open =
+      outcome === undefined || (outcome.kind === "granted" && outcome.end.kind === "process-ended");
     return {
       id,
       worker: invoked.worker,
@@ -70,8 +73,8 @@ export function operationsOf(records: readonly HistoryRecord[], end: ProcessEnd)
       invokedAtNs: invoked.atNs,
       limited: invoked.limited,
       queued: returned?.queued,
-      outcome: returned === undefined ? undefined : outcomeOf(returned, written, end),
-      killedAtNs: end.killed ? end.atNs : undefined,
+      outcome,
+      killedAtNs: open && end.killed ? end.atNs : undefined,
       stalled: returned?.stalled,
     };
   });

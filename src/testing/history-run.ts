@@ -97,11 +97,11 @@ class Fighter {
     this.#child.kill("SIGSTOP");
   }
 
-  /** It stops itself at the worst moment; or not at all, if it asks nothing within this time. */
-  stopInMidQuestion(withinMs: number): void {
+  /** It stops itself at the worst moment, if that comes within this time. */
+  stopBeforeGoodNews(withinMs: number): void {
     this.stopped = true;
     const untilNs = process.hrtime.bigint() + BigInt(Math.round(withinMs * 1e6));
-    this.#tell({ order: "stop in mid-question", untilNs: untilNs.toString() });
+    this.#tell({ order: "stop before good news", untilNs: untilNs.toString() });
   }
 
   resume(): void {
@@ -239,10 +239,13 @@ class Run {
     const victim = this.#pick(this.#running().filter(({ stopped }) => !stopped));
     if (victim === undefined) return;
     const { ttlMs } = this.#plan;
-    if (this.#random() < 0.5) victim.stop();
-    else victim.stopInMidQuestion(ttlMs / 4);
+    if (this.#random() < 0.5) {
+      victim.stopBeforeGoodNews(ttlMs / 2);
+      await sleep(ttlMs / 2);
+    }
+    victim.stop();
     this.#stops++;
-    await sleep(ttlMs * (1.4 + this.#random() * 0.6));
+    await sleep(ttlMs * (1.2 + this.#random() * 0.8));
     victim.resume();
   }
 

@@ -62,10 +62,11 @@ export class QueueWatch {
   }
 
   /**
-   * Stops this process while its next question is under way, so that the answer is old when it is read.
-   * Only until then: later, nobody would be there to let it run again.
+   * Stops this process when the next grant or renewal has arrived and nobody has read it yet, as when it lies
+   * in the socket's buffer: so it is old when it is read. Not later than this: somebody has to be there who
+   * lets the process run again.
    */
-  stopInMidQuestion(untilNs: bigint): void {
+  stopBeforeGoodNews(untilNs: bigint): void {
     this.#stopUntilNs = untilNs;
   }
 
@@ -75,17 +76,15 @@ export class QueueWatch {
       claim: async (request) => {
         const place = this.#place(request.note, request.id);
         const sentAtNs = now();
-        const asked = backend.claim(request).finally(() => this.#pulse.answered(sentAtNs));
-        this.#stopIfTold();
-        const answer = await asked;
+        const answer = await backend.claim(request).finally(() => this.#pulse.answered(sentAtNs));
+        if (answer.state === "granted") this.#stopIfTold();
         if (answer.state === "waiting") waits(place, sentAtNs);
         return answer;
       },
       renew: async (claims) => {
         const sentAtNs = now();
-        const asked = backend.renew(claims);
-        this.#stopIfTold();
-        const answers = await asked;
+        const answers = await backend.renew(claims);
+        if (answers.some(({ state }) => state === "held")) this.#stopIfTold();
         for (const [index, answer] of answers.entries()) {
           const place = this.#byClaim.get(claims[index]?.id ?? "");
           if (answer.state === "waiting" && place !== undefined) waits(place, sentAtNs);
@@ -111,8 +110,7 @@ export class QueueWatch {
   #stopIfTold(): void {
     if (now() >= this.#stopUntilNs) return;
     this.#stopUntilNs = 0n;
-    // Not at once: what was asked has to leave the process first.
-    setImmediate(() => process.kill(process.pid, "SIGSTOP"));
+    process.kill(process.pid, "SIGSTOP");
   }
 
   /** Who lost its place asks for another one, with another id, and stands at the end again. */

@@ -24,9 +24,10 @@ export interface HistoryJob {
 /** What the parent says; a time is a string on its way. */
 export type HistoryOrder =
   | { readonly order: "finish" }
-  | { readonly order: "stop in mid-question"; readonly untilNs: string };
+  | { readonly order: "stop before good news"; readonly untilNs: string };
 
 const MOST_OPERATIONS = 10_000;
+const SHORTEST_TTL_MS = 20;
 const LOOK_EVERY_MS = 3;
 /** The keeper's timer is due before one of this length that was set after the loss was seen. */
 const TELLING_MS = 100;
@@ -61,7 +62,7 @@ function nextTurn(random: () => number): Turn {
     name: names[Math.floor(random() * names.length)] ?? "",
     waitMs: way < 0.2 ? undefined : way < 0.7 ? Infinity : random() * ttlMs * 2,
     abortAfterMs: way >= 0.5 && way < 0.7 ? random() * ttlMs : undefined,
-    ttlMs: fixed ? ttlMs * (0.3 + random() * 0.4) : ttlMs,
+    ttlMs: fixed ? Math.max(SHORTEST_TTL_MS, ttlMs * (0.3 + random() * 0.4)) : ttlMs,
     fixed,
     holdMs: long ? ttlMs * 1.3 : random() * holdMs,
     forget: fixed && random() < 0.08,
@@ -174,7 +175,7 @@ async function main(): Promise<void> {
   const locks = createLocks(queue.of(await open(job.backend.args as never)), { ttl: job.ttlMs });
   process.on("message", (said: HistoryOrder) => {
     if (said.order === "finish") stopping = true;
-    else queue.stopInMidQuestion(BigInt(said.untilNs));
+    else queue.stopBeforeGoodNews(BigInt(said.untilNs));
   });
   process.on("disconnect", () => process.exit(1));
   process.send?.("ready");

@@ -44,7 +44,7 @@ export interface Operation {
    */
   readonly queued?: Interval | undefined;
   readonly outcome?: Outcome | undefined;
-  /** Its process was killed then, so nothing more is to be expected of it. */
+  /** Its process was killed in the middle of it, so nothing more is to be expected. */
   readonly killedAtNs?: bigint | undefined;
   /** Its process or its engine stood still for a good part of a ttl meanwhile: then an error is a fair answer. */
   readonly stalled?: boolean | undefined;

@@ -60,6 +60,12 @@ describe("a kill", () => {
     expect(operation).toMatchObject({ outcome: undefined, killedAtNs: 15n });
   });
 
+  test("says nothing about what was over before", () => {
+    const released: HistoryRecord = { kind: "released", id: "a", atNs: 50n };
+    const [operation] = operationsOf([...GRANTED, LOOKED, released], { atNs: 90n, killed: true });
+    expect(operation?.killedAtNs).toBeUndefined();
+  });
+
   test("by which a process that hung was ended excuses nothing", () => {
     const [operation] = operationsOf(GRANTED.slice(0, 1), { atNs: 15n, killed: false });
     expect(operation?.killedAtNs).toBeUndefined();

@@ -1,9 +1,17 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
 import { type RedisOptions, redis } from "locktender/redis";
-import { describe, inject, test } from "vitest";
+import { sqlite } from "locktender/sqlite";
+import { afterAll, describe, inject, test } from "vitest";
 import { commands, sideBySide } from "./side-by-side.js";
 
+const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
 const engines = {
+  sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   "redis by ioredis": () => redis(options("redisSingle", "ioredis")),
   "redis by node-redis": () => redis(options("redisSingle", "redis")),
   "a redis cluster": () => redis(options("redisCluster", "ioredis")),

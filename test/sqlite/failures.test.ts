@@ -1,5 +1,7 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
+import { isBusy } from "#lib/backends/sqlite/errors.js";
+import type { SqliteDatabase, SqliteStatement } from "#lib/backends/sqlite/index.js";
 import { grantedTicket, names, newFile, open, openRaw, refusal, request } from "./helpers.js";
 
 describe("a disk that is full", () => {
@@ -43,6 +45,23 @@ describe("a file that is busy", () => {
     expect((await backend.claim(request("x", "id-5"))).state).toBe("waiting");
   });
 
+  test("it is recognised in every way in which the libraries tell it", () => {
+    const busy = [
+      { rawCode: 5, code: "SQLITE_BUSY" },
+      { rawCode: 261, code: "UNKNOWN_SQLITE_ERROR_261" },
+      { code: "SQLITE_BUSY_SNAPSHOT" },
+      { message: 'ConnectionFailed("Unable to open connection to local database /a: 1: 5")' },
+    ];
+    const other = [{ rawCode: 13, code: "SQLITE_FULL" }, { code: "SQLITE_CANTOPEN" }, { code: "ENOENT" }, {}];
+    expect(busy.map((about) => isBusy(Object.assign(new Error(), about)))).toEqual([true, true, true, true]);
+    expect(other.map((about) => isBusy(Object.assign(new Error(), about)))).toEqual([
+      false,
+      false,
+      false,
+      false,
+    ]);
+  });
+
   test("a shorter one is waited for, in order of arrival, while the event loop runs on", async () => {
     const file = await newFile();
     const backend = open({ file });
@@ -74,6 +93,70 @@ describe("a file that is busy", () => {
       expect(await backend.release({ name: "x", id: `id-${turn}` })).toBe(true);
       expect(look.get()).toMatchObject({ n: 0 });
     }
+  });
+});
+
+describe("what libsql does to a statement that found the file busy", () => {
+  test("one that was prepared stays active, and undoes what is committed by itself after it; exec does not", async () => {
+    const file = await newFile();
+    const [db, other] = [openRaw(file), openRaw(file)];
+    db.exec("PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 0; CREATE TABLE t (n)");
+    const begin = db.prepare("BEGIN IMMEDIATE");
+    const insert = db.prepare("INSERT INTO t VALUES (1)");
+    const seenByOthers = (busy: () => unknown) => {
+      other.exec("DELETE FROM t; BEGIN IMMEDIATE");
+      expect(busy).toThrow(/locked/);
+      other.exec("ROLLBACK");
+      insert.run();
+      return (other.prepare("SELECT count(*) AS n FROM t").get() as { n: number }).n;
+    };
+    expect(seenByOthers(() => db.exec("BEGIN IMMEDIATE"))).toBe(1);
+    // Should this become 1, then libsql resets its statements, and Session.transact may prepare its own.
+    expect(seenByOthers(() => begin.run())).toBe(0);
+  });
+
+  test("so nothing is written outside a transaction, and no transaction begins with a prepared statement", async () => {
+    const database = openRaw(await newFile());
+    const outside: string[] = [];
+    const prepare = database.prepare.bind(database);
+    const spied: SqliteDatabase = {
+      get inTransaction() {
+        return database.inTransaction;
+      },
+      exec: (source) => database.exec(source),
+      close: () => database.close(),
+      prepare(source) {
+        const statement = prepare(source) as SqliteStatement;
+        const writes = /\b(INSERT|UPDATE|DELETE|BEGIN|COMMIT|ROLLBACK)\b/.test(
+          source.replace(/^--.*$/gm, ""),
+        );
+        const checked =
+          (run: (...params: unknown[]) => unknown) =>
+          (...params: unknown[]) => {
+            if (writes && !database.inTransaction) outside.push(source);
+            return run.apply(statement, params);
+          };
+        return {
+          ...statement,
+          run: checked(statement.run),
+          get: checked(statement.get),
+          all: checked(statement.all),
+          safeIntegers: (on) => statement.safeIntegers(on),
+        } as SqliteStatement;
+      },
+    };
+    const backend = open({ database: spied });
+    for (let n = 0; n < 40; n++) {
+      const ticket = await grantedTicket(backend, `x:${n}`, "id", {
+        minHoldMs: n % 2,
+        ttlMs: n % 3 === 0 ? 1 : 1_000,
+      });
+      await backend.claim(request(`x:${n}`, "waiter", { maxWaiters: 1 }));
+      await backend.renew([{ name: `x:${n}`, id: "id", ticket, ttlMs: 1_000 }]);
+      await backend.release({ name: `x:${n}`, id: "id" }, n % 4 === 0 ? { reason: "test" } : undefined);
+      await names(backend, "x");
+    }
+    expect(outside).toEqual([]);
   });
 });
 

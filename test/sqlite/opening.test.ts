@@ -1,4 +1,4 @@
-import { fork } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,16 +9,26 @@ import { sharedFileSystem } from "#lib/backends/sqlite/files.js";
 import { sqlite } from "#lib/backends/sqlite/index.js";
 import { grantedTicket, newFile, newFolder, open, openRaw, refusal, request } from "./helpers.js";
 
+/** What a child says next; an early end is an error. */
+async function nextMessage(child: ChildProcess): Promise<unknown> {
+  const ended = once(child, "exit").then(([code]) => {
+    throw new Error(`a child ended early, with ${code}`);
+  });
+  const [message] = await Promise.race([once(child, "message"), ended]);
+  ended.catch(() => {});
+  return message;
+}
+
 describe("first use", () => {
   test("processes that race for a fresh file all get in, one at a time, with growing tickets", async () => {
     const file = await newFile();
     const racer = fileURLToPath(new URL("./racer.mjs", import.meta.url));
     const children = Array.from({ length: 5 }, () => fork(racer, [file, "40"]));
     onTestFinished(() => void children.map((child) => child.kill("SIGKILL")));
-    await Promise.all(children.map((child) => once(child, "message")));
-    const results = children.map((child) => once(child, "message"));
+    await Promise.all(children.map(nextMessage));
+    const results = children.map(nextMessage);
     for (const child of children) child.send("go");
-    const tickets = (await Promise.all(results)).map(([list]) => (list as string[]).map(BigInt));
+    const tickets = (await Promise.all(results)).map((list) => (list as string[]).map(BigInt));
     for (const own of tickets) expect(own).toEqual([...own].sort((a, b) => (a < b ? -1 : 1)));
     expect(new Set(tickets.flat()).size).toBe(5 * 40);
   });

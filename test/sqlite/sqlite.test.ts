@@ -104,6 +104,24 @@ describe("ringing", () => {
     });
   });
 
+  test("the file itself gives the hint: without any timer, waiters are rung, again and again", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const file = await newFile();
+    const [other, backend] = [open({ file }), open({ file })];
+    for (const turn of ["1", "2", "3"]) {
+      await grantedTicket(other, "x", `holder-${turn}`);
+      const rung = new Promise<void>((resolve) => {
+        backend.watch({ name: "x", id: `waiter-${turn}` }, () => resolve());
+      });
+      expect((await backend.claim(request("x", `waiter-${turn}`))).state).toBe("waiting");
+      await other.release({ name: "x", id: `holder-${turn}` });
+      await rung;
+      await grantedTicket(backend, "x", `waiter-${turn}`);
+      await backend.release({ name: "x", id: `waiter-${turn}` });
+    }
+  });
+
   test("who no longer watches is not rung", async () => {
     const file = await newFile();
     const holder = open({ file });

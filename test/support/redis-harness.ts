@@ -13,7 +13,9 @@ export function redisHarness(
 ): Harness {
   const prefix = `test-${topology}-${library}-${process.pid}`;
   const options = { url: server.url, library, prefix } satisfies RedisOptions;
-  const [node] = server.nodes;
+  // Servers that were given by their address have no processes of ours, but the same ports.
+  const nodes = topology === "sentinel" ? server.nodes : portsOf(server.url);
+  const [node] = nodes;
   return {
     engine: `redis ${topology} by ${library}`,
     open: () => redis(options),
@@ -25,8 +27,13 @@ export function redisHarness(
             open: ({ host, port }) => redis({ ...options, url: `redis://${host}:${port}` }),
           }
         : { skip: FOLLOWS_ITS_OWN_ADDRESSES },
-    wipe: () => forget(server.nodes, prefix),
+    wipe:
+      nodes.length > 0 ? () => forget(nodes, prefix) : { skip: "only the sentinels' addresses are known" },
   };
+}
+
+function portsOf(url: string): readonly { readonly port: number }[] {
+  return [...url.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => ({ port: Number(port) }));
 }
 
 /** As a flush would, but only of our own keys: other tests use the same server. */

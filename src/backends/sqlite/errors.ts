@@ -1,45 +1,70 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 
-/** SQLite's numbers for what can go wrong while a file is opened, where `libsql` tells no more. */
-const OPEN_CODES: Readonly<Record<string, string>> = {
-  "5": "SQLITE_BUSY",
-  "8": "SQLITE_READONLY",
-  "10": "SQLITE_IOERR",
-  "13": "SQLITE_FULL",
-  "14": "SQLITE_CANTOPEN",
-  "26": "SQLITE_NOTADB",
-};
+interface Kind {
+  /** SQLite's primary result code, and the beginning of its name. */
+  readonly code: number;
+  readonly name: string;
+  readonly busy?: true;
+  /** Whether it may pass by itself. */
+  readonly retryable: boolean;
+  /** What it means to whoever runs the program. */
+  readonly story: string;
+}
 
-/** What each failure means to whoever runs the program, and whether it may pass by itself. */
-const STORIES: readonly (readonly [prefix: string, retryable: boolean, story: string])[] = [
-  ["SQLITE_FULL", true, "the disk is full. Make room; until then no lock can be taken or renewed"],
-  ["SQLITE_IOERR", true, "reading or writing it failed. Look at the disk"],
-  ["SQLITE_NOMEM", true, "there is not enough memory"],
-  [
-    "SQLITE_READONLY",
-    false,
-    "it cannot be written to. Give this process the right to write it and its folder",
-  ],
-  ["SQLITE_CANTOPEN", false, "it cannot be opened. Does its folder exist, and may this process write there?"],
-  ["SQLITE_PERM", false, "this process may not open it"],
-  ["SQLITE_NOTADB", false, "it is not a SQLite database. Name another file, or move this one away"],
-  [
-    "SQLITE_CORRUPT",
-    false,
-    "it is damaged. Stop the processes that use it and delete it: it holds only locks",
-  ],
+const KINDS: readonly Kind[] = [
+  { code: 3, name: "PERM", retryable: false, story: "this process may not open it." },
+  { code: 5, name: "BUSY", busy: true, retryable: true, story: "somebody else is writing." },
+  { code: 6, name: "LOCKED", busy: true, retryable: true, story: "somebody else is writing." },
+  { code: 7, name: "NOMEM", retryable: true, story: "there is not enough memory." },
+  {
+    code: 8,
+    name: "READONLY",
+    retryable: false,
+    story: "it cannot be written to. This process needs the right to write the file and its folder.",
+  },
+  { code: 10, name: "IOERR", retryable: true, story: "reading or writing it failed. Look at the disk." },
+  {
+    code: 11,
+    name: "CORRUPT",
+    retryable: false,
+    story: "it is damaged. Stop the processes that use it and delete it: there is nothing but locks in it.",
+  },
+  {
+    code: 13,
+    name: "FULL",
+    retryable: true,
+    story: "the disk is full. Make room; until then no lock can be taken or renewed.",
+  },
+  {
+    code: 14,
+    name: "CANTOPEN",
+    retryable: false,
+    story: "it cannot be opened. Its folder must exist, and this process must have the right to write there.",
+  },
+  { code: 15, name: "PROTOCOL", busy: true, retryable: true, story: "too many processes open it at once." },
+  {
+    code: 26,
+    name: "NOTADB",
+    retryable: false,
+    story: "it is not a SQLite database. Name another file, or move this one away.",
+  },
 ];
 
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return "";
-  if ("code" in error && typeof error.code === "string" && error.code !== "") return error.code;
-  const opened = /Unable to open connection to local database .*: (\d+)/s.exec(error.message);
-  return OPEN_CODES[opened?.[1] ?? ""] ?? "";
+/** The libraries tell it in different ways: by number, by name, or inside the message. */
+function kindOf(error: unknown): Kind | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { rawCode, code } = error as { rawCode?: unknown; code?: unknown };
+  if (typeof rawCode === "number") return KINDS.find((kind) => kind.code === (rawCode & 0xff));
+  if (typeof code === "string" && code.startsWith("SQLITE_")) {
+    return KINDS.find(({ name }) => code.startsWith(`SQLITE_${name}`));
+  }
+  const [, opening] = /Unable to open connection to local database .*: (\d+)/s.exec(error.message) ?? [];
+  return opening === undefined ? undefined : KINDS.find((kind) => kind.code === (Number(opening) & 0xff));
 }
 
 /** Somebody else is writing: worth another try in a moment. */
 export function isBusy(error: unknown): boolean {
-  return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(codeOf(error));
+  return kindOf(error)?.busy === true;
 }
 
 export function busyError(name: string, waitedMs: number): LockError {
@@ -67,9 +92,10 @@ export function otherBoot(): LockError {
 /** Whatever the library threw, as an error of ours. Its message never holds the values that were bound. */
 export function explain(error: unknown, name: string): LockError {
   if (isLockError(error)) return error;
-  const code = codeOf(error);
-  const known = STORIES.find(([prefix]) => code.startsWith(prefix));
+  const kind = kindOf(error);
   const message = error instanceof Error ? error.message : String(error);
-  const [, retryable, story] = known ?? ["", false, message];
-  return backendError(`${name} failed: ${story}.`, { retryable, cause: error });
+  return backendError(`${name} failed: ${kind?.story ?? message}`, {
+    retryable: kind?.retryable ?? false,
+    cause: error,
+  });
 }

@@ -14,8 +14,9 @@ import type {
 import type { Owner } from "../../core/claim.js";
 import { Bell } from "./bell.js";
 import { claim, forcedNews, leave, renew } from "./claims.js";
-import { LockFile, type Session } from "./lock-file.js";
+import { LockFile } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from "./options.js";
+import type { Session } from "./session.js";
 import type { Statements } from "./statements.js";
 import { Sweeper } from "./sweeper.js";
 

@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
@@ -6,7 +5,8 @@ import { MachineClock } from "./clock.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, refuseNetwork } from "./files.js";
 import { fileOf, openLibsql, setUp } from "./open.js";
-import { prepareStatements, type SqliteDatabase, type Statements } from "./statements.js";
+import { Session } from "./session.js";
+import type { SqliteDatabase } from "./statements.js";
 
 const SPINS = 3;
 const LONGEST_PAUSE_MS = 20;
@@ -25,89 +25,10 @@ export interface FileSource {
   readonly createFolder: boolean;
 }
 
-/** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
-export class Session {
-  readonly boot: string;
-  /** Not to be used again. */
-  broken = false;
-  readonly #db: SqliteDatabase;
-  readonly #statements: Statements;
-  readonly #clock: MachineClock;
-  readonly #identity: string | undefined;
-
-  constructor(
-    db: SqliteDatabase,
-    clock: MachineClock,
-    /** Where the file lies; `undefined` if it is in memory. */
-    readonly file: string | undefined,
-  ) {
-    this.boot = clock.boot;
-    this.#db = db;
-    this.#clock = clock;
-    this.#statements = prepareStatements(db);
-    this.#identity = this.#look();
-  }
-
-  get inTransaction(): boolean {
-    return this.#db.inTransaction;
-  }
-
-  close(): void {
-    this.#db.close();
-  }
-
-  /** One atomic step. The time is read inside it, so that times never go back from one step to the next. */
-  transact<T>(work: (statements: Statements, nowUs: number) => T): T {
-    // Not prepared: libsql would leave the statement active if the file is busy (see statements.ts).
-    this.#db.exec("BEGIN IMMEDIATE");
-    try {
-      const result = work(this.#statements, this.#clock.nowUs());
-      this.#db.exec("COMMIT");
-      return result;
-    } catch (error) {
-      this.#rollBack();
-      throw error;
-    }
-  }
-
-  /** Looks without changing anything: others may write meanwhile. */
-  read<T>(look: (statements: Statements, nowUs: number) => T): T {
-    try {
-      return look(this.#statements, this.#clock.nowUs());
-    } catch (error) {
-      // The statement may have stayed active and would hold on to what it saw: better to open anew.
-      if (isBusy(error)) this.broken = true;
-      throw error;
-    }
-  }
-
-  #rollBack(): void {
-    try {
-      // Some failures have rolled back already.
-      if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
-    } catch {
-      // The first error is the one to tell; a connection in this state is not used again.
-      this.broken = true;
-    }
-  }
-
-  /** Whether the file that we have open is still the one that others find: a deleted one locks nobody out. */
-  isCurrent(): boolean {
-    return this.#look() === this.#identity;
-  }
-
-  #look(): string | undefined {
-    if (this.file === undefined) return undefined;
-    const found = statSync(this.file, { bigint: true, throwIfNoEntry: false });
-    return found === undefined ? undefined : `${found.dev}:${found.ino}`;
-  }
-}
-
 /** The database and the patience that it takes: opened on first use, tried again while others write. */
 export class LockFile {
   readonly #options: LockFileOptions;
   readonly #onLost: () => void;
-  readonly #clock = new MachineClock();
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
@@ -170,6 +91,8 @@ export class LockFile {
           if (!isBusy(error)) throw explain(error, this.#options.name);
           if (!this.#isLate(startMs)) continue;
           found = "busy";
+          // Should it be our own connection that is stuck, then a new one is not.
+          if (this.#session !== undefined) this.#session.broken = true;
           throw this.#tooBusy(startMs);
         }
       }
@@ -222,8 +145,9 @@ export class LockFile {
     try {
       if (this.#closed) throw closedError();
       assertNoTransaction(db);
-      setUp(db, this.#clock.boot, () => this.#clock.nowUs());
-      this.#session = new Session(db, this.#clock, file);
+      const clock = new MachineClock();
+      setUp(db, clock);
+      this.#session = new Session(db, clock, file);
       return this.#session;
     } catch (error) {
       if (!this.#brought) db.close();

@@ -1,3 +1,4 @@
+import type { MachineClock } from "./clock.js";
 import { unsupported } from "./errors.js";
 import { sql } from "./sql.generated.js";
 import type { SqliteDatabase } from "./statements.js";
@@ -30,16 +31,22 @@ export async function openLibsql(file: string): Promise<SqliteDatabase> {
  * Makes a database ready for locks. Many processes may do so at once: every step can be repeated, and
  * throws "busy" if somebody else is at it.
  */
-export function setUp(db: SqliteDatabase, boot: string, nowUs: () => number): void {
+export function setUp(db: SqliteDatabase, clock: MachineClock): void {
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   // Before anything is changed: this may be the database of something else.
-  isEmpty(db);
+  inTransaction(db, "BEGIN", () => isEmpty(db));
   useWriteAheadLog(db);
   db.exec(`PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
-  db.exec("BEGIN IMMEDIATE");
-  try {
+  inTransaction(db, "BEGIN IMMEDIATE", () => {
     if (isEmpty(db)) db.exec(sql.schema);
-    forgetOtherBoots(db, boot, nowUs());
+    forgetOtherBoots(db, clock.boot, clock.nowUs());
+  });
+}
+
+function inTransaction(db: SqliteDatabase, begin: string, work: () => void): void {
+  db.exec(begin);
+  try {
+    work();
     db.exec("COMMIT");
   } catch (error) {
     if (db.inTransaction) db.exec("ROLLBACK");
@@ -47,7 +54,10 @@ export function setUp(db: SqliteDatabase, boot: string, nowUs: () => number): vo
   }
 }
 
-/** Whether the tables are still to be made; a database that is not ours, or newer than us, is refused. */
+/**
+ * Whether the tables are still to be made; a database that is not ours, or newer than us, is refused. Inside
+ * a transaction, or somebody else could make them between our questions.
+ */
 function isEmpty(db: SqliteDatabase): boolean {
   const application = numberOf(db, "SELECT application_id AS n FROM pragma_application_id");
   const version = numberOf(db, "SELECT user_version AS n FROM pragma_user_version");

@@ -32,7 +32,8 @@ export function readSqliteOptions(options: SqliteOptions): SqliteSettings {
   knownOptions(options, KNOWN, "sqlite");
   return {
     ...sourceOf(options),
-    retentionMs: durationMs("retention", options.retention ?? "1h"),
+    // A name that is forgotten within the millisecond of its last ticket would draw it again.
+    retentionMs: durationMs("retention", options.retention ?? "1h", { minMs: 1 }),
     busyMs: durationMs("busyTimeout", options.busyTimeout ?? "2s", { maxMs: 60_000 }),
   };
 }

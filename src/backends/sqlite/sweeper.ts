@@ -1,6 +1,6 @@
 import { nowMs } from "../../core/clock.js";
 import { wallUs } from "./clock.js";
-import type { Session } from "./lock-file.js";
+import type { Session } from "./session.js";
 
 /** At most this many names, and claims, per visit: the transaction stays short. */
 const MOST = 64;

@@ -92,7 +92,8 @@ export const crashes: readonly Case[] = [
       const lost = Array.from({ length: 5 }, () => dying.acquire(name));
       for (const wait of lost) wait.catch(() => undefined);
       await queued(locks, name, 5);
-      const behind = bench.connect().mutex(name).acquire();
+      const behind = bench.connect().mutex(name).acquire({ wait: "8s" });
+      behind.catch(() => undefined);
       await queued(locks, name, 6);
       await dying.kill();
       const killedAt = performance.now();

@@ -7,7 +7,7 @@ import type { Lease } from "../../core/lease.js";
 import { type Case, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 async function lossOf(lease: Lease): Promise<LeaseLostError> {
-  if (!lease.signal.aborted) await once(lease.signal, "abort");
+  if (!lease.signal.aborted) await once(lease.signal, "abort", { signal: AbortSignal.timeout(8_000) });
   assert(lease.signal.reason instanceof LeaseLostError);
   return lease.signal.reason;
 }

@@ -1,0 +1,94 @@
+import { spawn } from "node:child_process";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { BUGS, type Bug } from "./bugs.js";
+
+// The suite must bite. Each bug is planted in a copy of the compiled code, and the test whose business it
+// is must fail on the copy; on a copy without a bug the same tests pass.
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+/** Inside the project, so that the copies find the client libraries. */
+const cache = join(root, "node_modules", ".cache");
+let folder = "";
+
+beforeAll(async () => {
+  await mkdir(cache, { recursive: true });
+  folder = await mkdtemp(join(cache, "planted-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function plant(bug: Pick<Bug, "name" | "edits">): Promise<string> {
+  const dist = await mkdtemp(join(folder, "dist-"));
+  await cp(join(root, "dist"), dist, { recursive: true });
+  for (const { file, find, replace } of bug.edits) {
+    const parts = (await readFile(join(dist, file), "utf8")).split(find);
+    expect(parts.length - 1, `"${find}" must be in ${file} exactly once`).toBe(1);
+    await writeFile(join(dist, file), parts.join(replace));
+  }
+  return dist;
+}
+
+interface Outcome {
+  readonly passed: readonly string[];
+  readonly failed: readonly string[];
+}
+
+/** Runs some tests of the suite against a copy, on the servers that are running anyway. */
+async function run(dist: string, file: string, pattern: string): Promise<Outcome> {
+  const report = join(dist, "report.json");
+  const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
+  const args = [
+    vitest,
+    "run",
+    file,
+    "--testNamePattern",
+    pattern,
+    "--reporter=json",
+    `--outputFile=${report}`,
+  ];
+  const child = spawn(process.execPath, args, {
+    cwd: root,
+    stdio: "ignore",
+    env: {
+      ...process.env,
+      LOCKTENDER_DIST: dist,
+      LOCKTENDER_TEST_REDIS_URL: inject("redisSingle").url,
+      LOCKTENDER_TEST_REDIS_CLUSTER_URL: inject("redisCluster").url,
+      LOCKTENDER_TEST_REDIS_SENTINEL_URL: inject("redisSentinel").url,
+    },
+  });
+  await new Promise((resolve) => child.on("exit", resolve));
+  const { testResults } = JSON.parse(await readFile(report, "utf8")) as {
+    testResults: { assertionResults: { fullName: string; status: string }[] }[];
+  };
+  const results = testResults.flatMap(({ assertionResults }) => assertionResults);
+  const named = (status: string) => results.filter((one) => one.status === status).map((one) => one.fullName);
+  return { passed: named("passed"), failed: named("failed") };
+}
+
+function literally(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+describe.concurrent("the same tests pass where no bug is planted", () => {
+  const files = [...new Set(BUGS.map(({ caughtBy: [file] }) => file))];
+  test.for(files)("%s", async (file) => {
+    const tests = BUGS.filter(({ caughtBy }) => caughtBy[0] === file).map(({ caughtBy }) => caughtBy[1]);
+    const { passed, failed } = await run(
+      await plant({ name: "none", edits: [] }),
+      file,
+      tests.map(literally).join("|"),
+    );
+    expect(failed).toEqual([]);
+    expect(passed).toHaveLength(new Set(tests).size);
+  });
+});
+
+describe.concurrent("a planted bug is caught", () => {
+  test.for(BUGS)("$name", async (bug) => {
+    const { failed } = await run(await plant(bug), bug.caughtBy[0], literally(bug.caughtBy[1]));
+    expect(failed).toHaveLength(1);
+  });
+});

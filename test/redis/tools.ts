@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { createLocks, type Locks, type LocksOptions } from "locktender";
+import { type RedisOptions, redis } from "locktender/redis";
+import { expect, onTestFinished } from "vitest";
+
+export const LIBRARIES = ["ioredis", "redis"] as const;
+export type Library = (typeof LIBRARIES)[number];
+
+/** Locks that are closed with the test. */
+export function open(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {
+  const locks = createLocks(redis(options), locksOptions);
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  return locks;
+}
+
+/** A client beside the library's, to look at the server or to disturb it. */
+export function look(port: number): Redis {
+  const client = new Redis(port, "127.0.0.1");
+  client.on("error", () => {}); // a test may stop the server; whoever asks then is told by the command
+  onTestFinished(() => client.disconnect());
+  return client;
+}
+
+export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {
+  await expect
+    .poll(async () => (await locks.inspect(name)).waiters.length, { timeout: 10_000, interval: 10 })
+    .toBe(waiters);
+}
+
+export async function idle(locks: Locks, name: string): Promise<void> {
+  const counted = async () => {
+    const { holders, waiters } = await locks.inspect(name);
+    return holders.length + waiters.length;
+  };
+  await expect.poll(counted, { timeout: 10_000, interval: 10 }).toBe(0);
+}
+
+/** Commands as the server saw them, in its order. */
+export interface Seen {
+  /** Sent by clients. */
+  readonly asked: string[];
+  /** Executed inside scripts. */
+  readonly inScripts: string[];
+  /** The hashes of the scripts that were asked for. */
+  readonly scripts: string[];
+}
+
+/** Writes down every command that one server executes. */
+export class CommandLog {
+  readonly #lines: { readonly args: readonly string[]; readonly source: string }[] = [];
+  readonly #client: Redis;
+
+  private constructor(client: Redis) {
+    this.#client = client;
+  }
+
+  static async of(port: number): Promise<CommandLog> {
+    const client = look(port);
+    const log = new CommandLog(client);
+    const monitor = await new Redis(port, "127.0.0.1").monitor();
+    monitor.on("monitor", (_time: string, args: string[], source: string) => {
+      log.#lines.push({ args, source });
+    });
+    onTestFinished(() => monitor.disconnect());
+    return log;
+  }
+
+  async during(work: () => Promise<unknown>): Promise<Seen> {
+    const from = await this.#mark();
+    await work();
+    const until = await this.#mark();
+    const lines = this.#lines.slice(from + 1, until);
+    const nameOf = ({ args }: { args: readonly string[] }) => (args[0] ?? "").toLowerCase();
+    const asked = lines.filter(({ source }) => source !== "lua");
+    return {
+      asked: asked.map(nameOf),
+      inScripts: lines.filter(({ source }) => source === "lua").map(nameOf),
+      scripts: asked.map(({ args }) => args[1] ?? ""),
+    };
+  }
+
+  /** Where in the log we are now: a command of our own shows it. */
+  async #mark(): Promise<number> {
+    const text = randomUUID();
+    await this.#client.echo(text);
+    for (;;) {
+      const at = this.#lines.findIndex(({ args }) => args[1] === text);
+      if (at >= 0) return at;
+      await sleep(2);
+    }
+  }
+}
