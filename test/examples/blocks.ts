@@ -1,0 +1,68 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+
+/** A fenced block of a page, with what the page says about it. */
+export interface Block {
+  /** As in `README.md:12`, so that people find it. */
+  readonly at: string;
+  readonly language: string;
+  readonly text: string;
+  /** The text of the page between the block before it and this one. */
+  readonly before: string;
+}
+
+/** Every page of ours that may have code in it. */
+export const PAGES = [
+  "README.md",
+  ...["docs/guide", "docs/engines"].flatMap((folder) =>
+    readdirSync(ROOT + folder)
+      .filter((file) => file.endsWith(".md"))
+      .sort()
+      .map((file) => `${folder}/${file}`),
+  ),
+];
+
+export function blocksOf(page: string): Block[] {
+  const source = readFileSync(ROOT + page, "utf8");
+  const blocks: Block[] = [];
+  let end = 0;
+  for (const match of source.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)) {
+    const [whole, language = "", text = ""] = match;
+    const line = source.slice(0, match.index).split("\n").length;
+    blocks.push({ at: `${page}:${line}`, language, text, before: source.slice(end, match.index) });
+    end = match.index + whole.length;
+  }
+  return blocks;
+}
+
+export interface Program extends Block {
+  /** What the page says that it prints: a `text` block that follows with nothing in between. */
+  readonly prints: string | undefined;
+}
+
+/**
+ * The programs of all pages: every `ts` block is one of its own. Each is compiled and run; there is no way
+ * to opt out. What they use without defining it is in given.ts, and the address of a local Redis is replaced
+ * by that of the test's.
+ */
+export function programs(): Program[] {
+  return PAGES.flatMap((page) => {
+    const blocks = blocksOf(page);
+    return blocks.flatMap((block, index) => {
+      if (block.language !== "ts") return [];
+      const next = blocks[index + 1];
+      const follows = next?.language === "text" && next.before.trim() === "";
+      return [{ ...block, prints: follows ? next.text : undefined }];
+    });
+  });
+}
+
+/** Numbers, durations and the machine differ from run to run; everything else is compared. */
+export function withoutNumbers(text: string): string {
+  return text
+    .trim()
+    .replace(/\bon \S+, process \d+/g, "on HOST, process PID")
+    .replace(/\d[\d.]*( (ms|s|m|h)\b)?/g, (_, unit?: string) => (unit === undefined ? "N" : "TIME"));
+}

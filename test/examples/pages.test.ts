@@ -1,0 +1,125 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { connect } from "locktender";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { blocksOf, PAGES, programs, ROOT, withoutNumbers } from "./blocks.js";
+
+const run = promisify(execFile);
+const PROGRAMS = programs();
+const fileOf = (index: number): string => `block-${index + 1}`;
+
+/** Inside the project, so that the client libraries are found; the package itself is linked into it. */
+let folder: string;
+let compiled: { ok: boolean; output: string };
+
+beforeAll(async () => {
+  await mkdir(join(ROOT, "node_modules/.cache"), { recursive: true });
+  folder = await mkdtemp(join(ROOT, "node_modules/.cache/pages-"));
+  await mkdir(join(folder, "node_modules"));
+  await symlink(ROOT, join(folder, "node_modules/locktender"));
+  await writeFile(join(folder, "package.json"), '{ "type": "module", "private": true }');
+  await writeFile(join(folder, "tsconfig.json"), JSON.stringify(tsconfig()));
+  await copyFile(join(ROOT, "test/examples/given.ts"), join(folder, "given.ts"));
+  const { port, host } = new URL(inject("redisSingle").url);
+  for (const [index, { text }] of PROGRAMS.entries()) {
+    const source = text
+      .replaceAll("redis://127.0.0.1:6379", `redis://${host}`)
+      .replaceAll("port: 6379", `port: ${port}`);
+    // A block without an import is a module all the same.
+    await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);
+  }
+  compiled = await compile();
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** As strict as our own, but an example may define what it does not use. */
+function tsconfig(): object {
+  return {
+    extends: join(ROOT, "tsconfig.json"),
+    compilerOptions: {
+      rootDir: ".",
+      outDir: "out",
+      declaration: false,
+      noUnusedLocals: false,
+      typeRoots: [join(ROOT, "node_modules/@types")],
+    },
+    files: ["given.ts", ...PROGRAMS.map((_, index) => `${fileOf(index)}.ts`)],
+    include: [],
+  };
+}
+
+async function compile(): Promise<{ ok: boolean; output: string }> {
+  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
+  const outcome = await run(process.execPath, [tsc, "-p", folder]).then(
+    () => ({ ok: true, output: "" }),
+    (error: { stdout: string }) => ({ ok: false, output: error.stdout }),
+  );
+  // Errors name our files; people look for the page.
+  const output = outcome.output.replace(/\S*block-(\d+)\.ts/g, (_, number: string) => {
+    return `${PROGRAMS[Number(number) - 1]?.at} `;
+  });
+  return { ok: outcome.ok, output };
+}
+
+/** Each in a folder of its own, so that files they make, also the default lock file, are their own. */
+async function perform(index: number): Promise<string> {
+  const cwd = await mkdtemp(join(folder, "run-"));
+  const out = join(folder, "out");
+  const args = ["--import", join(out, "given.js"), join(out, `${fileOf(index)}.js`)];
+  const { stdout, stderr } = await run(process.execPath, args, {
+    cwd,
+    env: { ...process.env, XDG_STATE_HOME: cwd, NODE_OPTIONS: "" },
+    timeout: 20_000,
+  });
+  return stdout + stderr;
+}
+
+describe("the code in our pages", () => {
+  test("it compiles, as strictly as our own", () => {
+    expect(PROGRAMS.length).toBeGreaterThan(10);
+    expect(compiled.output).toBe("");
+    expect(compiled.ok).toBe(true);
+  });
+
+  test.concurrent.each(
+    PROGRAMS.map((program, index) => [program.at, program, index] as const),
+  )("%s runs to its end, and prints what the page says", async (_, { prints }, index) => {
+    const printed = await perform(index);
+    if (prints !== undefined) expect(withoutNumbers(printed)).toBe(withoutNumbers(prints));
+  });
+
+  test("a page cannot hide code from us by calling it something else", () => {
+    const languages = new Set(PAGES.flatMap(blocksOf).map(({ language }) => language));
+    expect([...languages].filter((language) => !["ts", "text", "sh"].includes(language))).toEqual([]);
+  });
+
+  test("every link between our pages leads somewhere", async () => {
+    for (const page of PAGES) {
+      const source = await readFile(ROOT + page, "utf8");
+      const links = [...source.matchAll(/\]\(([^)#:\s]+)[^)]*\)|^\[\w+\]: (\S+)$/gm)];
+      for (const [, inline, reference] of links) {
+        const target = join(dirname(ROOT + page), inline ?? reference ?? "");
+        expect(existsSync(target), `${page} links to ${target}`).toBe(true);
+      }
+    }
+  });
+});
+
+describe("README.md", () => {
+  test("the timeout error that it shows is the one that people get", async () => {
+    const shown = blocksOf("README.md").find(({ text }) => text.startsWith("LockTimeoutError"));
+    await using shop = await connect(`sqlite:${join(folder, "locks.db")}`, {
+      owner: { service: "checkout" },
+    });
+    const lamp = shop.mutex(["stock", "lamp"]);
+    await using _holder = await lamp.acquire({ note: "order 42" });
+    const others = [lamp, lamp].map((lock) => lock.acquire({ wait: "1s" }).catch(() => undefined));
+    const error: unknown = await lamp.acquire({ wait: "300ms" }).catch((reason: unknown) => reason);
+    expect(withoutNumbers(String(error))).toBe(withoutNumbers(shown?.text ?? ""));
+    await Promise.all(others);
+  });
+});

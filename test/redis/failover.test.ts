@@ -1,0 +1,170 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Lease, LeaseLostError, LockEvent } from "locktender";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { askRedis, type RedisSentinel, startRedisSentinel } from "../servers/redis.js";
+import { stopAll } from "../servers/server-process.js";
+import { LIBRARIES, look, open, queued } from "./tools.js";
+
+/** More than a failover takes here (2 to 3 s), so that whoever is renewed afterwards keeps its lock. */
+const TTL = "12s";
+const SERVED_WITHIN_MS = 20_000;
+
+let trio: RedisSentinel;
+let lossy: RedisSentinel;
+beforeAll(async () => {
+  [trio, lossy] = await Promise.all([startRedisSentinel(), startRedisSentinel()]);
+});
+afterAll(() => stopAll([trio, lossy]));
+
+async function lossOf(lease: Lease): Promise<LeaseLostError["loss"]> {
+  await expect.poll(() => lease.signal.aborted, { timeout: SERVED_WITHIN_MS }).toBe(true);
+  return (lease.signal.reason as LeaseLostError).loss;
+}
+
+describe("a master dies", () => {
+  test("holders and waiters of both libraries ride through, locks work again, and tokens only grow", async () => {
+    const parties = LIBRARIES.map((library) => {
+      const events: LockEvent[] = [];
+      const options = { url: trio.url, library, prefix: `through-${library}` };
+      const locks = open(options, { ttl: TTL, onEvent: (event) => events.push(event) });
+      return { library, locks, events, others: open(options, { ttl: TTL }) };
+    });
+    const before = await Promise.all(
+      parties.map(async ({ locks, others }) => {
+        const holder = await locks.mutex("kept").acquire();
+        const waiting = others.mutex("kept").acquire({ wait: "40s" });
+        waiting.catch(() => undefined);
+        await queued(locks, "kept", 1);
+        return { holder, waiting };
+      }),
+    );
+    // So that the replicas have seen it: here nothing is to be lost.
+    await replicated(trio.master.port);
+    await trio.master.process.kill();
+    for (const [index, { library, locks, others, events }] of parties.entries()) {
+      const { holder, waiting } = before[index] ?? {};
+      // Whoever asks in the middle of it waits for it.
+      const fresh = await others.mutex("fresh").acquire({ wait: "40s" });
+      expect(fresh.held, library).toBe(true);
+      expect(holder?.held, `${library}: ${JSON.stringify(events.map(({ type }) => type))}`).toBe(true);
+      await expect.poll(() => holder?.release().catch(() => false), { timeout: 5_000 }).toBe(true);
+      const next = await waiting;
+      expect(next?.token).toBeGreaterThan(holder?.token ?? 0n);
+      await next?.release();
+      for (let round = 0; round < 3; round++) {
+        const token = await locks.mutex("kept").run((lease) => lease.token);
+        expect(token).toBeGreaterThan(next?.token ?? 0n);
+      }
+    }
+  });
+
+  test("scenario S10: a claim that no replica had is lost: its holder is told, and the token of the next is greater", async () => {
+    const [library, other] = LIBRARIES;
+    const holders = open({ url: lossy.url, library, prefix: "s10" }, { ttl: TTL });
+    const others = open({ url: lossy.url, library: other, prefix: "s10" }, { ttl: TTL });
+    const survivor = await others.mutex("replicated").acquire();
+    await holders.mutex("known").run(() => undefined);
+    await replicated(lossy.master.port);
+    // Stopped, and their connections closed: what is written now reaches nobody, not even a socket's buffer.
+    for (const replica of lossy.replicas) replica.process.pause();
+    await askRedis(lossy.master.port, "CLIENT", "KILL", "TYPE", "replica");
+    const lost = await holders.mutex("known").acquire({ note: "nobody saw it" });
+    await lossy.master.process.kill();
+    for (const replica of lossy.replicas) replica.process.resume();
+
+    const believers = await others.mutex("known").acquire({ wait: "40s" });
+    expect(believers.token).toBeGreaterThan(lost.token);
+    expect(await lossOf(lost)).toBe("taken");
+    expect(await lost.release()).toBe(false);
+    expect(believers.held).toBe(true);
+    expect((await others.inspect("known")).holders.map(({ token }) => token)).toEqual([believers.token]);
+    expect(survivor.held, "what was replicated is still held").toBe(true);
+  });
+});
+
+describe("replicas: 1", () => {
+  test.each(LIBRARIES)("a grant waits for a replica, and is undone when none acknowledges, by %s", async (library) => {
+    const { replicas } = await newMaster(trio);
+    const options = { url: trio.url, library, prefix: `wait-${library}`, replicas: 1, timeout: "1s" } as const;
+    const locks = open(options, { ttl: TTL });
+    const plain = open({ ...options, replicas: 0 });
+    expect(locks.guarantees.caveats.join(" ")).toMatch(/replica/);
+    await expect.poll(() => granted(() => locks.mutex("acknowledged").tryAcquire()), { timeout: 10_000 }).toBe(true);
+
+    for (const replica of replicas) replica.process.pause();
+    try {
+      const refused = locks.mutex("unseen").tryAcquire();
+      await expect(refused).rejects.toMatchObject({ code: "backend", retryable: true });
+      await expect.poll(async () => (await plain.inspect("unseen")).holders, { timeout: 5_000 }).toEqual([]);
+      await expect(locks.mutex("unseen").acquire({ wait: 100 })).rejects.toMatchObject({ code: "backend" });
+      // Who does not ask for replicas is not kept waiting by them.
+      expect(await plain.mutex("without").tryAcquire()).not.toBeNull();
+    } finally {
+      for (const replica of replicas) replica.process.resume();
+    }
+    await expect.poll(() => granted(() => locks.mutex("unseen").tryAcquire()), { timeout: 10_000 }).toBe(true);
+  });
+
+  test.each(LIBRARIES)("while no replica answers, who holds a lock keeps it, however many others ask, by %s", async (library) => {
+    const { replicas } = await newMaster(trio);
+    const options = { url: trio.url, library, prefix: `crowd-${library}`, replicas: 1, timeout: "1s" } as const;
+    const locks = open(options, { ttl: "3s" });
+    const lease = await locks.mutex("held").acquire();
+    for (const replica of replicas) replica.process.pause();
+    try {
+      const tries = Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire());
+      const outcomes = await Promise.allSettled(tries);
+      expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
+      await sleep(2_500);
+      expect(lease.held, String(lease.signal.reason)).toBe(true);
+    } finally {
+      for (const replica of replicas) replica.process.resume();
+    }
+    expect(await lease.release()).toBe(true);
+  });
+
+  test("a waiter that is let in by a ring waits for the replicas, too", async () => {
+    const { replicas } = await newMaster(trio);
+    const options = { url: trio.url, prefix: "rung", timeout: "1s" } as const;
+    const holder = await open(options).mutex("x").acquire();
+    const careful = open({ ...options, replicas: 1 }, { ttl: TTL });
+    let got = false;
+    const waiting = careful.mutex("x").acquire({ wait: "20s" });
+    waiting.then(
+      () => {
+        got = true;
+      },
+      () => undefined,
+    );
+    await queued(careful, "x", 1);
+    for (const replica of replicas) replica.process.pause();
+    await holder.release();
+    await sleep(300);
+    expect(got).toBe(false);
+    for (const replica of replicas) replica.process.resume();
+    expect((await waiting).held).toBe(true);
+  });
+});
+
+/** Replicas get what is written in its order: who has the last has all. */
+async function replicated(port: number): Promise<void> {
+  const client = look(port);
+  await client.set("last", "1", "EX", 60);
+  expect(await client.wait(2, 5_000)).toBe(2);
+}
+
+async function granted(tried: () => Promise<Lease | null>): Promise<boolean> {
+  const lease = await tried().catch(() => null);
+  return (await lease?.release()) ?? false;
+}
+
+/** Who is the master after the failover of the first test, and which of the others still replicate from it. */
+async function newMaster(redis: RedisSentinel): Promise<{ port: number; replicas: RedisSentinel["replicas"] }> {
+  const [sentinel] = redis.sentinels;
+  const told = await askRedis(sentinel?.port ?? 0, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redis.masterName);
+  const port = Number((told as [string, string])[1]);
+  const replicas = redis.replicas.filter((replica) => replica.port !== port);
+  const online = async () => String(await askRedis(port, "INFO", "replication")).match(/state=online/g)?.length;
+  await expect.poll(online, { timeout: 20_000 }).toBe(replicas.length);
+  return { port, replicas };
+}
