@@ -85,12 +85,13 @@ describe("the code in our pages", () => {
     expect(compiled.ok).toBe(true);
   });
 
-  test.concurrent.each(
-    PROGRAMS.map((program, index) => [program.at, program, index] as const),
-  )("%s runs to its end, and prints what the page says", async (_, { prints }, index) => {
-    const printed = await perform(index);
-    if (prints !== undefined) expect(withoutNumbers(printed)).toBe(withoutNumbers(prints));
-  });
+  test.concurrent.each(PROGRAMS.map((program, index) => [program.at, program, index] as const))(
+    "%s runs to its end, and prints what the page says",
+    async (_, { prints }, index) => {
+      const printed = await perform(index);
+      if (prints !== undefined) expect(withoutNumbers(printed)).toBe(withoutNumbers(prints));
+    },
+  );
 
   test("a page cannot hide code from us by calling it something else", () => {
     const languages = new Set(PAGES.flatMap(blocksOf).map(({ language }) => language));

@@ -22,7 +22,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "release without owner check",
     edits: [
-      { file: LUA, find: "if id == ARGV[1] and ARGV[3] == '' then", replace: "if id and ARGV[3] == '' then" },
+      { file: LUA, find: "if onlyId == id and force == '' then", replace: "if onlyId and force == '' then" },
     ],
     caughtBy: [SINGLE, "scenario S4: a late release"],
   },
@@ -81,7 +81,7 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: LUA,
-        find: "redis.call('SET', KEYS[1], last, 'PXAT', math.ceil(last / 1000 + ARGV[2]))",
+        find: "redis.call('SET', KEYS[1], last, 'PXAT', math.ceil(last / 1000 + retentionMs))",
         replace: "redis.call('DEL', KEYS[1])",
       },
     ],

@@ -108,14 +108,14 @@ describe("replicas: 1", () => {
   test.each(LIBRARIES)("while no replica answers, who holds a lock keeps it, however many others ask, by %s", async (library) => {
     const { replicas } = await newMaster(trio);
     const options = { url: trio.url, library, prefix: `crowd-${library}`, replicas: 1, timeout: "1s" } as const;
-    const locks = open(options, { ttl: "3s" });
+    const locks = open(options, { ttl: "2s" });
     const lease = await locks.mutex("held").acquire();
     for (const replica of replicas) replica.process.pause();
     try {
       const tries = Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire());
       const outcomes = await Promise.allSettled(tries);
       expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
-      await sleep(2_500);
+      await sleep(1_500);
       expect(lease.held, String(lease.signal.reason)).toBe(true);
     } finally {
       for (const replica of replicas) replica.process.resume();

@@ -1,19 +1,15 @@
 -- Enters the queue, or refreshes a place, and asks. Idempotent by id.
 --
 -- KEYS  head, claims, queue, deadlines, forced
--- ARGV  id
---       ticket of the last answer, or 0 if there was none yet
---       ttl µs
---       what a grant gives: the longer of ttl and min hold, µs (for claim-idle.lua, which parses nothing)
---       '<capacity> <weight> <fixed 0/1> <min hold µs>'
---       'try' to keep no place, else how many may wait before a place is refused, -1 for any number
---       who: '<channel to ring> <JSON>'
---       retention ms
+-- ARGV  one text, because each argument costs the client and the server more than parsing it here:
+--       '<id> <ticket of the last answer, or 0> <ttl µs> <what a grant gives: the longer of ttl and min hold, µs>
+--       <"try" to keep no place, else how many may wait before a place is refused, -1 for any number>
+--       <retention ms> <capacity> <weight> <fixed 0/1> <min hold µs> <who: channel to ring, JSON>'
 -- Out   {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
 --       | {'queue-full', waiters} | {'capacity-mismatch', capacity} | {'gone', forced JSON or ''}
 
-local id, ticket, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local room, who, retentionMs = ARGV[6], ARGV[7], tonumber(ARGV[8])
+local ticket = tonumber(lastTicket)
+ttl, retentionMs = tonumber(ttl), tonumber(retentionMs)
 
 local l = openLock(1)
 local now = serverTime()
@@ -21,10 +17,10 @@ local changed = dropDead(l, now)
 local claim = find(l, id)
 
 if claim and not claim.left and (ticket == 0 or ticket == claim.ticket) then
-  claim.who = who
+  claim.who = string.match(rest, '^%d+ %d+ %d %d+ (.*)$')
 else
   local known = claim
-  claim = readClaim(string.format('%d %d 0 0 0 %s %s', math.max(l.last + 1, now), now, ARGV[5], who))
+  claim = readClaim(string.format('%d %d 0 0 0 %s', math.max(l.last + 1, now), now, rest))
   local admitted = l.waiting == 0 and (l.live == 0 or l.sum + claim.weight <= l.capacity)
   local refusal
   if known or ticket ~= 0 then

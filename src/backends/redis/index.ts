@@ -35,13 +35,11 @@ class RedisBackend implements Backend {
   readonly #settings: RedisSettings;
   readonly #link: RedisLink;
   readonly #bell: Bell;
-  readonly #retention: string;
   #owner: readonly [Owner, string] | undefined;
 
   constructor(settings: RedisSettings) {
     this.#settings = settings;
     this.traits = traitsOf(settings);
-    this.#retention = String(settings.retentionMs);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#bell = new Bell(settings.prefix, (channel, onMessage) =>
       this.#link.use((client) => client.subscribe(channel, onMessage)),
@@ -51,15 +49,11 @@ class RedisBackend implements Backend {
   async claim(request: ClaimRequest): Promise<Answer> {
     const keys = lockKeys(this.#settings.prefix, request.name);
     const { id, ticket = 0, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
+    const grantUs = toUs(Math.max(ttlMs, minHoldMs));
+    const shape = `${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)}`;
+    const who = `${this.#bell.channel} [${this.#ownerJson(request.owner)},${JSON.stringify(request.note)}]`;
     const reply = await this.#run(SCRIPTS.claim, keys, [
-      id,
-      String(ticket),
-      toUs(ttlMs),
-      toUs(Math.max(ttlMs, minHoldMs)),
-      `${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)}`,
-      queue ? String(maxWaiters) : "try",
-      `${this.#bell.channel} [${this.#ownerJson(request.owner)},${JSON.stringify(request.note)}]`,
-      this.#retention,
+      `${id} ${ticket} ${toUs(ttlMs)} ${grantUs} ${queue ? maxWaiters : "try"} ${this.#settings.retentionMs} ${shape} ${who}`,
     ]);
     const answer = toAnswer(reply as ClaimReply);
     if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys[0]);
@@ -83,14 +77,16 @@ class RedisBackend implements Backend {
   async #renewTogether(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const keys = claims.flatMap(({ name }) => lockKeys(this.#settings.prefix, name));
     const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
-    const reply = await this.#run(SCRIPTS.renew, keys, [this.#retention, ...args]);
+    const reply = await this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args]);
     return (reply as RenewReply[]).map(toRenewal);
   }
 
   async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
     const keys = lockKeys(this.#settings.prefix, claim.name);
     const forced = force === undefined ? "" : JSON.stringify({ reason: force.reason, by: force.by });
-    return (await this.#run(SCRIPTS.release, keys, [claim.id, this.#retention, forced])) === 1;
+    return (
+      (await this.#run(SCRIPTS.release, keys, [`${claim.id} ${this.#settings.retentionMs} ${forced}`])) === 1
+    );
   }
 
   async *list(

@@ -1,0 +1,137 @@
+import { Redis } from "ioredis";
+import { createLocks, isLockError } from "locktender";
+import { redis } from "locktender/redis";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
+import { blocksOf } from "./blocks.js";
+
+const USER = "locktender";
+const PASSWORD = "a-long-password";
+const PAGE = "docs/engines/redis.md";
+/** What the page says that one can do without, at a price. */
+const DISPENSABLE = ["+info", "+subscribe"];
+
+/** The rights that the page tells people to give, as arguments of ACL SETUSER. */
+const RIGHTS = (blocksOf(PAGE).find(({ text }) => text.startsWith("ACL SETUSER"))?.text ?? "")
+  .trim()
+  .split(/\s+/)
+  .slice(3);
+
+async function allow(admin: Redis, rights: readonly string[]): Promise<void> {
+  await admin.call("ACL", "SETUSER", USER, "reset", ...rights);
+  // So that each script has to be sent anew, as after a restart.
+  await admin.script("FLUSH");
+}
+
+const withUser = (url: string): string => url.replace("://", `://${USER}:${PASSWORD}@`);
+
+/** Everything that a lock can do: alone, with somebody waiting, forced, tried, listed and closed. */
+async function useEverything(url: string, library: "ioredis" | "redis", replicas = 0): Promise<void> {
+  const open = () => createLocks(redis({ url, library, replicas }), { ttl: "300ms", wait: "5s" });
+  const [here, there] = [open(), open()];
+  const name = `acl:${library}`;
+  try {
+    const first = await here.mutex(name).acquire({ note: "first" });
+    const waiting = there.mutex(name).acquire();
+    // Long enough for both to be renewed.
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    expect(await here.mutex(name).tryAcquire()).toBeNull();
+    await first.update({ note: "still" });
+    expect((await there.inspect(name)).waiters).toHaveLength(1);
+    expect(await first.release()).toBe(true);
+    const second = await waiting;
+    expect(await here.forceRelease(name, { reason: "a test" })).toHaveLength(1);
+    await expect.poll(() => second.signal.aborted).toBe(true);
+    await here.mutex(name).run({ minHold: "20ms", renew: false }, () => undefined);
+    await here.mutex(name).run(async () => {
+      const names: string[] = [];
+      for await (const record of there.list({ prefix: "acl:" })) names.push(record.name);
+      expect(names).toContain(name);
+    });
+  } finally {
+    await Promise.all([here.close({ drain: 0, abort: 0 }), there.close({ drain: 0, abort: 0 })]);
+  }
+}
+
+describe(`the rights in ${PAGE}`, () => {
+  let server: RedisSingle;
+  let admin: Redis;
+
+  beforeAll(async () => {
+    server = await startRedisSingle();
+    admin = new Redis(server.url);
+  });
+
+  afterAll(async () => {
+    admin.disconnect();
+    await server.stop();
+  });
+
+  test.each(["ioredis", "redis"] as const)("they are enough for everything, by %s", async (library) => {
+    await allow(admin, RIGHTS);
+    await useEverything(withUser(server.url), library);
+  });
+
+  test("none of them is too much, but for those that the page names", async () => {
+    const commands = RIGHTS.filter((right) => right.startsWith("+") && !DISPENSABLE.includes(right));
+    expect(commands.length).toBeGreaterThan(10);
+    for (const command of commands) {
+      await allow(
+        admin,
+        RIGHTS.filter((right) => right !== command),
+      );
+      const outcome = await useEverything(withUser(server.url), "ioredis").catch((error: unknown) => error);
+      expect(isLockError(outcome, "backend"), `without ${command}`).toBe(true);
+    }
+  });
+
+  test.each(DISPENSABLE)("without %s everything still works", async (right) => {
+    await allow(
+      admin,
+      RIGHTS.filter((other) => other !== right),
+    );
+    const locks = createLocks(redis({ url: withUser(server.url) }), { ttl: "300ms" });
+    const first = await locks.mutex("acl:fewer").acquire();
+    const waiting = locks.mutex("acl:fewer").acquire();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await first.release();
+    expect((await waiting).held).toBe(true);
+    await locks.close();
+  });
+
+  test("they allow neither other keys nor other commands", async () => {
+    await allow(admin, RIGHTS);
+    const user = new Redis(withUser(server.url));
+    await expect(user.get("somebody-else")).rejects.toThrow("NOPERM");
+    await expect(user.flushall()).rejects.toThrow("NOPERM");
+    await expect(user.config("GET", "*")).rejects.toThrow("NOPERM");
+    await expect(user.subscribe("somebody-else")).rejects.toThrow("NOPERM");
+    user.disconnect();
+  });
+});
+
+describe(`what ${PAGE} adds to them`, () => {
+  const TOPOLOGIES = [
+    ["a Cluster", "redisCluster", ["+cluster|slots", "+cluster|info"], 0],
+    ["replicas behind Sentinel", "redisSentinel", ["+wait", "+pttl"], 1],
+  ] as const;
+  const LIBRARIES = ["ioredis", "redis"] as const;
+
+  test.each(TOPOLOGIES.flatMap((topology) => LIBRARIES.map((library) => [...topology, library] as const)))(
+    "it is enough for %s (%s, with %j for %i), by %s",
+    async (_, key, extra, replicas, library) => {
+      const { url, nodes } = inject(key);
+      const admins = nodes.map(({ port }) => new Redis(port));
+      try {
+        for (const admin of admins) await admin.call("ACL", "SETUSER", USER, "reset", ...RIGHTS, ...extra);
+        // Servers that were named by the environment are not ours to add users to.
+        if (nodes.length > 0) await useEverything(withUser(url), library, replicas);
+      } finally {
+        for (const admin of admins) {
+          await admin.call("ACL", "DELUSER", USER);
+          admin.disconnect();
+        }
+      }
+    },
+  );
+});
