@@ -124,7 +124,9 @@ class Wait implements PlaceListener, Cancellable {
       }
       if (next === "sleep") await this.#sleep();
       if (this.#cancelled !== undefined) throw this.#cancelled.error;
-      if (next === "granted" || (this.#grantedByRing && this.#place.trusted())) {
+      const granted = next === "granted" || (this.#grantedByRing && this.#place.trusted());
+      // Whatever was granted: if it has been taken away meanwhile, it is not a lease.
+      if (granted && this.#gone === undefined) {
         return new Hold(this.#connection, this.#place, this.#ask);
       }
       if (nowMs() >= this.#deadlineMs) await this.#giveUp();

@@ -67,7 +67,13 @@ export type Answer =
   | { readonly state: "capacity-mismatch"; readonly capacity: number }
   | Gone;
 
-export type Renewal = Held | Waiting | Gone;
+/** This claim could not be asked about, though others of the same request could: tried again, not a loss. */
+export interface Unknown {
+  readonly state: "unknown";
+  readonly error: unknown;
+}
+
+export type Renewal = Held | Waiting | Gone | Unknown;
 
 export interface RenewRequest extends Claim {
   readonly ttlMs: number;
@@ -111,7 +117,10 @@ export interface Backend {
   readonly traits: Traits;
   /** Enter the queue, or refresh my place, and ask. */
   claim(request: ClaimRequest): Promise<Answer>;
-  /** Extend claims that are still there; never creates one. Answers in the order of the requests. */
+  /**
+   * Extend claims that are still there; never creates one. Answers in the order of the requests; a failure
+   * that concerns only some of them is their `unknown`.
+   */
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]>;
   /** Leave the queue or give back the lock. Says whether the claim was still there. */
   release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean>;

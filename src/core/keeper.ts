@@ -1,4 +1,4 @@
-import type { Backend, RenewRequest, Waiting } from "./backend.js";
+import type { Backend, Renewal, RenewRequest, Waiting } from "./backend.js";
 import { knownSleepMs, lookForSleepMs, nowMs } from "./clock.js";
 import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError } from "./errors.js";
@@ -121,16 +121,33 @@ export class Keeper {
     const sentAtMs = nowMs();
     try {
       const answers = await this.#backend.renew(requests);
-      for (const [index, place] of asked.entries()) {
-        const answer = answers[index];
-        const request = requests[index];
-        if (answer === undefined || request === undefined || !this.#places.has(place)) continue;
-        place.renewed(request.ticket, answer, sentAtMs);
-        if (answer.state === "waiting") this.#onWaiting(place, answer);
-      }
+      this.#told(asked, requests, answers, sentAtMs);
     } catch (error) {
       this.#retry(asked, asLockError(error, "renewal failed"));
     }
+  }
+
+  #told(
+    places: readonly Place[],
+    requests: readonly RenewRequest[],
+    answers: readonly Renewal[],
+    sentAtMs: number,
+  ): void {
+    const unknown: Place[] = [];
+    let failure: unknown;
+    for (const [index, place] of places.entries()) {
+      const answer = answers[index];
+      const request = requests[index];
+      if (answer === undefined || request === undefined || !this.#places.has(place)) continue;
+      if (answer.state === "unknown") {
+        unknown.push(place);
+        failure = answer.error;
+        continue;
+      }
+      place.renewed(request.ticket, answer, sentAtMs);
+      if (answer.state === "waiting") this.#onWaiting(place, answer);
+    }
+    if (unknown.length > 0) this.#retry(unknown, asLockError(failure, "renewal failed"));
   }
 
   #retry(places: readonly Place[], error: ReturnType<typeof asLockError>): void {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Gone, News, Renewal, Unwatch } from "./backend.js";
+import type { Gone, News, Renewal, Unknown, Unwatch } from "./backend.js";
 import type { Claim } from "./claim.js";
 import { driftMs, knownSleepMs, lookForSleepMs, nowMs } from "./clock.js";
 
@@ -94,7 +94,7 @@ export class Place {
     return this.ticket === undefined ? undefined : { name: this.name, id: this.id, ticket: this.ticket };
   }
 
-  renewed(ticket: bigint, renewal: Renewal, sentAtMs: number): void {
+  renewed(ticket: bigint, renewal: Exclude<Renewal, Unknown>, sentAtMs: number): void {
     if (ticket !== this.ticket) return;
     if (renewal.state === "gone") {
       this.listener?.gone(renewal);

@@ -13,8 +13,17 @@ export type HistoryRecord =
   | { kind: "looked"; id: string; atNs: bigint; promisedUntilNs: bigint }
   /** `held` said yes at `atNs`, and the release follows. */
   | { kind: "released"; id: string; atNs: bigint }
-  /** Told, or else found, at `atNs`; the last look that said yes was at `lookedAtNs`. */
-  | { kind: "lost"; id: string; atNs: bigint; lookedAtNs?: bigint | undefined; loss?: string | undefined };
+  | LostRecord;
+
+/** Told, or else found, at `atNs`; the last look that said yes was at `lookedAtNs`. */
+interface LostRecord {
+  kind: "lost";
+  id: string;
+  atNs: bigint;
+  lookedAtNs?: bigint | undefined;
+  loss?: string | undefined;
+  heldAgain?: boolean;
+}
 
 interface ReturnedRecord {
   kind: "returned";
@@ -98,7 +107,9 @@ function outcomeOf(returned: ReturnedRecord, written: Written, end: ProcessEnd):
 
 function endOf({ released, lost }: Written): Grant["end"] {
   if (released !== undefined) return { kind: "released" };
-  if (lost !== undefined) return { kind: "lost", atNs: lost.atNs, loss: lost.loss };
+  if (lost !== undefined) {
+    return { kind: "lost", atNs: lost.atNs, loss: lost.loss, heldAgain: lost.heldAgain };
+  }
   return { kind: "process-ended" };
 }
 

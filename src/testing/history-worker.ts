@@ -157,7 +157,7 @@ class Worker {
     }
     await Promise.race([told, sleep(TELLING_MS)]);
     const loss = isLockError(signal.reason, "lost") ? signal.reason.loss : undefined;
-    record({ kind: "lost", id, atNs: toldAtNs ?? atNs, lookedAtNs, loss });
+    record({ kind: "lost", id, atNs: toldAtNs ?? atNs, lookedAtNs, loss, heldAgain: lease.held });
     // As `finally` and `await using` do. It comes too late, and must not touch the successor.
     await released(lease);
   }

@@ -20,8 +20,13 @@ export interface Grant {
   readonly promisedUntilNs?: bigint | undefined;
   readonly end:
     | { readonly kind: "released" }
-    /** A loss that nobody was told of has no name. */
-    | { readonly kind: "lost"; readonly atNs: bigint; readonly loss?: string | undefined }
+    /** A loss that nobody was told of has no name; and one that was none after all is worse still. */
+    | {
+        readonly kind: "lost";
+        readonly atNs: bigint;
+        readonly loss?: string | undefined;
+        readonly heldAgain?: boolean | undefined;
+      }
     | { readonly kind: "process-ended" };
 }
 
@@ -189,7 +194,8 @@ function* losses(grants: readonly Granted[], at: At): Generator<Found> {
     if (end.kind !== "lost") continue;
     const who = `${grant.id} (token ${token})`;
     if (end.loss === undefined) {
-      const message = `${who} held nothing any more at ${at(end.atNs)}, and its signal never said so.`;
+      const again = end.heldAgain ? "; later it was held again" : "";
+      const message = `${who} was not held any more at ${at(end.atNs)}, and its signal never said so${again}.`;
       yield { promise: "loss is told", operations: [grant], message };
     }
     if (promisedUntilNs !== undefined && end.atNs < promisedUntilNs) {

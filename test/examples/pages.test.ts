@@ -23,11 +23,11 @@ beforeAll(async () => {
   await writeFile(join(folder, "package.json"), '{ "type": "module", "private": true }');
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(tsconfig()));
   await copyFile(join(ROOT, "test/examples/given.ts"), join(folder, "given.ts"));
-  const { port, host } = new URL(inject("redisSingle").url);
+  const { url } = inject("redisSingle");
   for (const [index, { text }] of PROGRAMS.entries()) {
     const source = text
-      .replaceAll("redis://127.0.0.1:6379", `redis://${host}`)
-      .replaceAll("port: 6379", `port: ${port}`);
+      .replaceAll("redis://127.0.0.1:6379", url)
+      .replaceAll("port: 6379", `port: ${new URL(url).port}`);
     // A block without an import is a module all the same.
     await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);
   }

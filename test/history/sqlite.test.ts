@@ -18,8 +18,8 @@ test("SQLite keeps every promise while processes are killed and stopped on the w
     names: ["stock", "orders"],
     durationMs: 5_000,
     holdMs: 5,
-    ttlMs: 300,
-    faults: { killEveryMs: 1_000, stopEveryMs: 300 },
+    ttlMs: 150,
+    faults: { killEveryMs: 700, stopEveryMs: 200 },
     seed: 7,
   });
   expectAllPromisesKept(history);

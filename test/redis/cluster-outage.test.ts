@@ -38,8 +38,8 @@ describe.each(LIBRARIES)("one master of a cluster dies, by %s", (library) => {
       nameOn(2, prefix, "handed"),
       nameOn(0, prefix, "fresh"),
     ]);
-    const lost = await locks.mutex(gone).acquire();
     const held = await Promise.all([kept, handed].map((name) => locks.mutex(name).acquire()));
+    const lost = await locks.mutex(gone).acquire();
     const waiting = others.mutex(handed).acquire({ wait: "20s" });
     waiting.catch(() => undefined);
     await queued(locks, handed, 1);

@@ -70,7 +70,9 @@ class RedisBackend implements Backend {
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const clustered = await this.#link.use(async (client) => client.clustered);
     if (!clustered) return this.#renewTogether(claims);
-    const answers = await Promise.all(claims.map((claim) => this.#renewTogether([claim])));
+    // A node that is down must not cost the locks of the other nodes their renewal.
+    const unknown = (error: unknown): readonly Renewal[] => [{ state: "unknown", error }];
+    const answers = await Promise.all(claims.map((claim) => this.#renewTogether([claim]).catch(unknown)));
     return answers.flat();
   }
 

@@ -1,0 +1,101 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { promisify } from "node:util";
+import { describe, expect, inject, test } from "vitest";
+import { ROOT } from "./blocks.js";
+
+const run = promisify(execFile);
+const FOLDER = `${ROOT}examples/`;
+
+/** A program that ends with another code than 0 rejects. */
+const output = async (program: string, ...args: string[]): Promise<string[]> =>
+  (await run(process.execPath, [FOLDER + program, ...args], { timeout: 40_000 })).stdout.trim().split("\n");
+
+/** Resolves when the program has printed that. */
+async function printed(child: ChildProcess, text: string): Promise<void> {
+  let seen = "";
+  for await (const chunk of child.stdout ?? []) {
+    seen += String(chunk);
+    if (seen.includes(text)) return;
+  }
+  throw new Error(`it ended without printing ${JSON.stringify(text)}, but:\n${seen}`);
+}
+
+describe("npm start", () => {
+  test("four processes take turns, one is killed, one is overtaken, and all that it claims was seen", async () => {
+    const lines = await output("take-turns/main.mjs");
+    const log = lines.join("\n");
+    expect(lines.at(-1)).toBe("All of it held.");
+    expect(log).toMatch(
+      /Anna is killed in the middle of its work \(SIGKILL\)\n.*Ben is in, \d+ ms after the kill/,
+    );
+    expect(log).toMatch(
+      /Cleo is stopped in the middle of its work \(SIGSTOP\)\n.*Dan is in, \d+ ms after the stop/,
+    );
+    expect(log).toContain("Cleo wants to write another order 6: refused, its token is too old");
+    expect(log).toContain('Cleo is told by lease.signal: "paused"');
+    const facts = lines.slice(lines.indexOf("What was seen:") + 1, -2);
+    expect(facts).toHaveLength(9);
+    expect(facts.filter((fact) => !fact.startsWith("  yes  "))).toEqual([]);
+    // Without a terminal there is nothing to redraw.
+    expect(log).not.toContain("\x1b");
+  });
+
+  test("Ctrl-C ends it, and the processes that it started", async () => {
+    const child = spawn(process.execPath, [`${FOLDER}take-turns/main.mjs`], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const exited = once(child, "exit");
+    let text = "";
+    child.stdout.on("data", (chunk) => {
+      text += String(chunk);
+    });
+    await expect.poll(() => text, { timeout: 20_000 }).toContain("writes order 1");
+    const { stdout: cashiers } = await run("pgrep", ["-P", String(child.pid)]);
+    expect(cashiers.trim().split("\n")).toHaveLength(4);
+    child.kill("SIGINT");
+    expect(await exited).toEqual([130, null]);
+    expect(text.trimEnd()).toMatch(/Ended by SIGINT\. All processes of this example have ended\.$/);
+    for (const pid of cashiers.trim().split("\n"))
+      expect(() => process.kill(Number(pid), 0)).toThrow("ESRCH");
+  });
+});
+
+describe("the short examples", () => {
+  test("each of them is run here", () => {
+    const programs = readdirSync(FOLDER).filter((file) => file.endsWith(".mjs"));
+    expect(programs).toEqual(["cron-once.mjs", "fenced-write.mjs", "graceful-shutdown.mjs", "observe.mjs"]);
+  });
+
+  test.each(["sqlite", "redis"])("cron-once: of five servers one runs the job, on %s", async (engine) => {
+    const lines = await output("cron-once.mjs", ...(engine === "redis" ? [inject("redisSingle").url] : []));
+    expect(lines.at(-1)).toBe("The job ran 1 time(s).");
+    expect(lines.filter((line) => line.includes("leaves it to"))).toHaveLength(4);
+  });
+
+  test("fenced-write: a late write is refused by its token", async () => {
+    expect(await output("fenced-write.mjs")).toEqual([
+      "the holder writes: accepted",
+      "the late one writes: refused (held: false)",
+    ]);
+  });
+
+  test("observe: events come in order, and a loss says who and why", async () => {
+    const lines = await output("observe.mjs");
+    expect(lines.slice(0, 2)).toEqual(["acquired orders:42", "released orders:42"]);
+    expect(lines).toContain('LOST orders:42: forced by ann, who says "the example ends"');
+    expect(lines.at(-1)).toBe("orders waited 3 times");
+  });
+
+  test("graceful-shutdown: SIGTERM lets it finish its work, and then ends it", async () => {
+    const child = spawn(process.execPath, [`${FOLDER}graceful-shutdown.mjs`], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const exited = once(child, "exit");
+    await printed(child, "payment 1 begins");
+    child.kill("SIGTERM");
+    await printed(child, "payment 1 is done");
+    expect(await exited).toEqual([null, "SIGTERM"]);
+  });
+});
