@@ -43,8 +43,9 @@ const end = (how) => {
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => end({ signal }));
 process.stdout.on("error", () => end({ signal: "SIGPIPE" })); // Whoever read our output has gone.
 
-console.log(`The lock is in ${url}\n`);
 for (const who of NAMES) startCashier(who);
+const processes = [...story.cashiers.values()].map(({ who, child }) => `${who} ${child.pid}`);
+console.log(`The lock is in ${url}\nThe processes are ${processes.join(", ")}\n`);
 const view = openView();
 
 await until(() => [...story.cashiers.values()].every(({ state }) => state === "ready"));

@@ -34,12 +34,16 @@ export interface RecordedHistory {
 }
 
 const MOST_PROCESSES = 200;
+const LONGEST_MS = 600_000;
 const START_MS = 20_000;
 /** The longest poll interval of a waiter, and some more: who has not come back by then is lost. */
 const DRAIN_MS = 10_000;
 
 /** Lets real processes fight for locks, kills and stops some of them, and returns what they wrote down. */
 export async function recordHistory(plan: HistoryPlan): Promise<RecordedHistory> {
+  if (plan.processes > MOST_PROCESSES || plan.durationMs > LONGEST_MS) {
+    throw new RangeError(`at most ${MOST_PROCESSES} processes for ${LONGEST_MS} ms make a history`);
+  }
   const folder = await mkdtemp(join(tmpdir(), "locktender-history-"));
   const run = new Run(plan, folder);
   try {
@@ -58,20 +62,15 @@ class Fighter {
   readonly exited: Promise<void>;
   readonly ready: Promise<unknown>;
   readonly file: string;
-  /** From before the signal was sent, so that it never lived shorter than we think. */
+  /** From before the signal was sent, so that it certainly lived until then. */
   endedAtNs: bigint | undefined;
   killed = false;
   stopped = false;
 
   constructor(job: HistoryJob) {
     this.file = job.file;
-    this.#child = fork(
-      fileURLToPath(new URL("./history-worker.js", import.meta.url)),
-      [JSON.stringify(job)],
-      {
-        execArgv: [],
-      },
-    );
+    const script = fileURLToPath(new URL("./history-worker.js", import.meta.url));
+    this.#child = fork(script, [JSON.stringify(job)], { execArgv: [] });
     const ended = once(this.#child, "exit");
     this.exited = ended.then(nothing, nothing);
     this.ready = within(START_MS, Promise.race([once(this.#child, "message"), ended]));

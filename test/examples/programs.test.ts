@@ -2,7 +2,7 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { promisify } from "node:util";
-import { describe, expect, inject, test } from "vitest";
+import { describe, expect, inject, test, vi } from "vitest";
 import { ROOT } from "./blocks.js";
 
 const run = promisify(execFile);
@@ -12,17 +12,30 @@ const FOLDER = `${ROOT}examples/`;
 const output = async (program: string, ...args: string[]): Promise<string[]> =>
   (await run(process.execPath, [FOLDER + program, ...args], { timeout: 40_000 })).stdout.trim().split("\n");
 
-/** Resolves when the program has printed that. */
-async function printed(child: ChildProcess, text: string): Promise<void> {
-  let seen = "";
-  for await (const chunk of child.stdout ?? []) {
-    seen += String(chunk);
-    if (seen.includes(text)) return;
-  }
-  throw new Error(`it ended without printing ${JSON.stringify(text)}, but:\n${seen}`);
+interface Running {
+  readonly child: ChildProcess;
+  readonly exited: Promise<unknown[]>;
+  /** Resolves when the program has printed that. */
+  printed(text: string): Promise<string>;
 }
 
-describe("npm start", () => {
+function start(program: string): Running {
+  const child = spawn(process.execPath, [FOLDER + program], { stdio: ["ignore", "pipe", "inherit"] });
+  let seen = "";
+  child.stdout.on("data", (chunk) => {
+    seen += String(chunk);
+  });
+  return {
+    child,
+    exited: once(child, "exit"),
+    async printed(text) {
+      await vi.waitFor(() => expect(seen).toContain(text), { timeout: 20_000 });
+      return seen;
+    },
+  };
+}
+
+describe.concurrent("npm start", () => {
   test("four processes take turns, one is killed, one is overtaken, and all that it claims was seen", async () => {
     const lines = await output("take-turns/main.mjs");
     const log = lines.join("\n");
@@ -43,26 +56,19 @@ describe("npm start", () => {
   });
 
   test("Ctrl-C ends it, and the processes that it started", async () => {
-    const child = spawn(process.execPath, [`${FOLDER}take-turns/main.mjs`], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    const exited = once(child, "exit");
-    let text = "";
-    child.stdout.on("data", (chunk) => {
-      text += String(chunk);
-    });
-    await expect.poll(() => text, { timeout: 20_000 }).toContain("writes order 1");
-    const { stdout: cashiers } = await run("pgrep", ["-P", String(child.pid)]);
-    expect(cashiers.trim().split("\n")).toHaveLength(4);
+    const { child, exited, printed } = start("take-turns/main.mjs");
+    const text = await printed("writes order 1");
+    const [, processes = ""] = /^The processes are (.*)$/m.exec(text) ?? [];
+    const pids = (processes.match(/\d+/g) ?? []).map(Number);
+    expect(pids.map((pid) => process.kill(pid, 0))).toEqual([true, true, true, true]);
     child.kill("SIGINT");
     expect(await exited).toEqual([130, null]);
-    expect(text.trimEnd()).toMatch(/Ended by SIGINT\. All processes of this example have ended\.$/);
-    for (const pid of cashiers.trim().split("\n"))
-      expect(() => process.kill(Number(pid), 0)).toThrow("ESRCH");
+    await printed("Ended by SIGINT. All processes of this example have ended.");
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 });
 
-describe("the short examples", () => {
+describe.concurrent("the short examples", () => {
   test("each of them is run here", () => {
     const programs = readdirSync(FOLDER).filter((file) => file.endsWith(".mjs"));
     expect(programs).toEqual(["cron-once.mjs", "fenced-write.mjs", "graceful-shutdown.mjs", "observe.mjs"]);
@@ -89,13 +95,10 @@ describe("the short examples", () => {
   });
 
   test("graceful-shutdown: SIGTERM lets it finish its work, and then ends it", async () => {
-    const child = spawn(process.execPath, [`${FOLDER}graceful-shutdown.mjs`], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    const exited = once(child, "exit");
-    await printed(child, "payment 1 begins");
+    const { child, exited, printed } = start("graceful-shutdown.mjs");
+    await printed("payment 1 begins");
     child.kill("SIGTERM");
-    await printed(child, "payment 1 is done");
     expect(await exited).toEqual([null, "SIGTERM"]);
+    expect(await printed("payment 1 is done")).toMatch(/no new payment: we are going down\n$/);
   });
 });

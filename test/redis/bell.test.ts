@@ -11,7 +11,11 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 /** The claim of the only waiter, as the server keeps it. */
-async function waiterOf(client: Redis, prefix: string, name: string): Promise<{ id: string; ticket: bigint }> {
+async function waiterOf(
+  client: Redis,
+  prefix: string,
+  name: string,
+): Promise<{ id: string; ticket: bigint }> {
   const [id = "", ticket = ""] = await client.zrevrange(`${prefix}:{${name}}:queue`, 0, 0, "WITHSCORES");
   return { id, ticket: BigInt(ticket) };
 }
@@ -34,11 +38,15 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     const channels = await channelsOf(client, `${library}-one`);
     expect(channels).toHaveLength(1);
     expect(await client.pubsub("NUMSUB", ...channels)).toEqual([channels[0], 1]);
-    const subscribers = String(await client.client("LIST", "TYPE", "pubsub")).trim().split("\n");
+    const subscribers = String(await client.client("LIST", "TYPE", "pubsub"))
+      .trim()
+      .split("\n");
     expect(subscribers).toHaveLength(1);
     await locks.close({ drain: 0, abort: 0 });
     await expect.poll(() => channelsOf(client, `${library}-one`)).toEqual([]);
-    const left = String(await client.client("LIST")).trim().split("\n");
+    const left = String(await client.client("LIST"))
+      .trim()
+      .split("\n");
     expect(left, "only the test's own connection is left").toHaveLength(1);
   });
 
@@ -100,8 +108,27 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     await queued(locks, "x", 1);
     const { id, ticket } = await waiterOf(client, `${library}-garbage`, "x");
     const [channel = ""] = await channelsOf(client, `${library}-garbage`);
-    const garbage = ["", " ", "granted", `${id}`, `x ${id} granted`, `-1 ${id} granted`, `${ticket} nobody granted`];
-    const broken = ["", "grante", "granted ", "{", "null", "7", '"text"', "[]", '{"reason":5}', "\u0000\uffff"];
+    const garbage = [
+      "",
+      " ",
+      "granted",
+      `${id}`,
+      `x ${id} granted`,
+      `-1 ${id} granted`,
+      `${ticket} nobody granted`,
+    ];
+    const broken = [
+      "",
+      "grante",
+      "granted ",
+      "{",
+      "null",
+      "7",
+      '"text"',
+      "[]",
+      '{"reason":5}',
+      "\u0000\uffff",
+    ];
     for (const text of [...garbage, ...broken.map((rest) => `${ticket - 1n} ${id} ${rest}`)]) {
       expect(await client.publish(channel, text)).toBe(1);
     }

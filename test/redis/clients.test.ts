@@ -18,7 +18,11 @@ const BROUGHT = {
   },
   "Cluster of ioredis": async () => {
     const client = new Cluster(clusterHosts.map((host) => `redis://${host}`));
-    return { client, answers: () => client.set(`${PREFIX}:own`, "1", "EX", 9), close: () => client.disconnect() };
+    return {
+      client,
+      answers: () => client.set(`${PREFIX}:own`, "1", "EX", 9),
+      close: () => client.disconnect(),
+    };
   },
   "createClient of node-redis": async () => {
     const client = createClient({ url: single });
@@ -28,7 +32,11 @@ const BROUGHT = {
   "createCluster of node-redis": async () => {
     const client = createCluster({ rootNodes: clusterHosts.map((host) => ({ url: `redis://${host}` })) });
     await client.connect();
-    return { client, answers: () => client.set(`${PREFIX}:own`, "1", { EX: 9 }), close: () => client.destroy() };
+    return {
+      client,
+      answers: () => client.set(`${PREFIX}:own`, "1", { EX: 9 }),
+      close: () => client.destroy(),
+    };
   },
 };
 
@@ -55,25 +63,28 @@ describe("a client that somebody brings", () => {
     close();
   });
 
-  test.each(["app:", "app[1]*:", "{app}:", "a\\b?"])("a keyPrefix of %j works for locks, bell and list", async (keyPrefix) => {
-    const locks = own(new Redis(single, { keyPrefix }), `${PREFIX}-kp`);
-    const name = "order:{7}";
-    const lease = await locks.mutex(name).acquire();
-    const next = locks.mutex(name).acquire({ wait: "5s" });
-    await queued(locks, name, 1);
-    // With a ttl of a minute neither a heartbeat nor a poll is due so soon: it is the bell that tells.
-    await lease.release();
-    const got = await next;
-    const found: string[] = [];
-    for await (const resource of locks.list({ prefix: "order" })) found.push(resource.name);
-    expect(found).toEqual([name]);
-    const victims = await locks.forceRelease(name, { reason: "to see that it is told" });
-    expect(victims).toHaveLength(1);
-    await expect.poll(() => got.signal.aborted).toBe(true);
-    // Under another prefix it is another lock.
-    const plain = open({ url: single, prefix: `${PREFIX}-kp` });
-    expect((await plain.inspect(name)).holders).toEqual([]);
-  });
+  test.each(["app:", "app[1]*:", "{app}:", "a\\b?"])(
+    "a keyPrefix of %j works for locks, bell and list",
+    async (keyPrefix) => {
+      const locks = own(new Redis(single, { keyPrefix }), `${PREFIX}-kp`);
+      const name = "order:{7}";
+      const lease = await locks.mutex(name).acquire();
+      const next = locks.mutex(name).acquire({ wait: "5s" });
+      await queued(locks, name, 1);
+      // With a ttl of a minute neither a heartbeat nor a poll is due so soon: it is the bell that tells.
+      await lease.release();
+      const got = await next;
+      const found: string[] = [];
+      for await (const resource of locks.list({ prefix: "order" })) found.push(resource.name);
+      expect(found).toEqual([name]);
+      const victims = await locks.forceRelease(name, { reason: "to see that it is told" });
+      expect(victims).toHaveLength(1);
+      await expect.poll(() => got.signal.aborted).toBe(true);
+      // Under another prefix it is another lock.
+      const plain = open({ url: single, prefix: `${PREFIX}-kp` });
+      expect((await plain.inspect(name)).holders).toEqual([]);
+    },
+  );
 
   test("both libraries meet at the same lock, exclude each other and are served in order", async () => {
     const [first, second] = LIBRARIES.map((library) => open({ url: single, library, prefix: PREFIX }));

@@ -83,45 +83,69 @@ describe("a master dies", () => {
 });
 
 describe("replicas: 1", () => {
-  test.each(LIBRARIES)("a grant waits for a replica, and is undone when none acknowledges, by %s", async (library) => {
-    const { replicas } = await newMaster(trio);
-    const options = { url: trio.url, library, prefix: `wait-${library}`, replicas: 1, timeout: "1s" } as const;
-    const locks = open(options, { ttl: TTL });
-    const plain = open({ ...options, replicas: 0 });
-    expect(locks.guarantees.caveats.join(" ")).toMatch(/replica/);
-    await expect.poll(() => granted(() => locks.mutex("acknowledged").tryAcquire()), { timeout: 10_000 }).toBe(true);
+  test.each(LIBRARIES)(
+    "a grant waits for a replica, and is undone when none acknowledges, by %s",
+    async (library) => {
+      const { replicas } = await newMaster(trio);
+      const options = {
+        url: trio.url,
+        library,
+        prefix: `wait-${library}`,
+        replicas: 1,
+        timeout: "1s",
+      } as const;
+      const locks = open(options, { ttl: TTL });
+      const plain = open({ ...options, replicas: 0 });
+      expect(locks.guarantees.caveats.join(" ")).toMatch(/replica/);
+      await expect
+        .poll(() => granted(() => locks.mutex("acknowledged").tryAcquire()), { timeout: 10_000 })
+        .toBe(true);
 
-    for (const replica of replicas) replica.process.pause();
-    try {
-      const refused = locks.mutex("unseen").tryAcquire();
-      await expect(refused).rejects.toMatchObject({ code: "backend", retryable: true });
-      await expect.poll(async () => (await plain.inspect("unseen")).holders, { timeout: 5_000 }).toEqual([]);
-      await expect(locks.mutex("unseen").acquire({ wait: 100 })).rejects.toMatchObject({ code: "backend" });
-      // Who does not ask for replicas is not kept waiting by them.
-      expect(await plain.mutex("without").tryAcquire()).not.toBeNull();
-    } finally {
-      for (const replica of replicas) replica.process.resume();
-    }
-    await expect.poll(() => granted(() => locks.mutex("unseen").tryAcquire()), { timeout: 10_000 }).toBe(true);
-  });
+      for (const replica of replicas) replica.process.pause();
+      try {
+        const refused = locks.mutex("unseen").tryAcquire();
+        await expect(refused).rejects.toMatchObject({ code: "backend", retryable: true });
+        await expect
+          .poll(async () => (await plain.inspect("unseen")).holders, { timeout: 5_000 })
+          .toEqual([]);
+        await expect(locks.mutex("unseen").acquire({ wait: 100 })).rejects.toMatchObject({ code: "backend" });
+        // Who does not ask for replicas is not kept waiting by them.
+        expect(await plain.mutex("without").tryAcquire()).not.toBeNull();
+      } finally {
+        for (const replica of replicas) replica.process.resume();
+      }
+      await expect
+        .poll(() => granted(() => locks.mutex("unseen").tryAcquire()), { timeout: 10_000 })
+        .toBe(true);
+    },
+  );
 
-  test.each(LIBRARIES)("while no replica answers, who holds a lock keeps it, however many others ask, by %s", async (library) => {
-    const { replicas } = await newMaster(trio);
-    const options = { url: trio.url, library, prefix: `crowd-${library}`, replicas: 1, timeout: "1s" } as const;
-    const locks = open(options, { ttl: "2s" });
-    const lease = await locks.mutex("held").acquire();
-    for (const replica of replicas) replica.process.pause();
-    try {
-      const tries = Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire());
-      const outcomes = await Promise.allSettled(tries);
-      expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
-      await sleep(1_500);
-      expect(lease.held, String(lease.signal.reason)).toBe(true);
-    } finally {
-      for (const replica of replicas) replica.process.resume();
-    }
-    expect(await lease.release()).toBe(true);
-  });
+  test.each(LIBRARIES)(
+    "while no replica answers, who holds a lock keeps it, however many others ask, by %s",
+    async (library) => {
+      const { replicas } = await newMaster(trio);
+      const options = {
+        url: trio.url,
+        library,
+        prefix: `crowd-${library}`,
+        replicas: 1,
+        timeout: "1s",
+      } as const;
+      const locks = open(options, { ttl: "2s" });
+      const lease = await locks.mutex("held").acquire();
+      for (const replica of replicas) replica.process.pause();
+      try {
+        const tries = Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire());
+        const outcomes = await Promise.allSettled(tries);
+        expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
+        await sleep(1_500);
+        expect(lease.held, String(lease.signal.reason)).toBe(true);
+      } finally {
+        for (const replica of replicas) replica.process.resume();
+      }
+      expect(await lease.release()).toBe(true);
+    },
+  );
 
   test("a waiter that is let in by a ring waits for the replicas, too", async () => {
     const { replicas } = await newMaster(trio);
@@ -159,12 +183,15 @@ async function granted(tried: () => Promise<Lease | null>): Promise<boolean> {
 }
 
 /** Who is the master after the failover of the first test, and which of the others still replicate from it. */
-async function newMaster(redis: RedisSentinel): Promise<{ port: number; replicas: RedisSentinel["replicas"] }> {
+async function newMaster(
+  redis: RedisSentinel,
+): Promise<{ port: number; replicas: RedisSentinel["replicas"] }> {
   const [sentinel] = redis.sentinels;
   const told = await askRedis(sentinel?.port ?? 0, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redis.masterName);
   const port = Number((told as [string, string])[1]);
   const replicas = redis.replicas.filter((replica) => replica.port !== port);
-  const online = async () => String(await askRedis(port, "INFO", "replication")).match(/state=online/g)?.length;
+  const online = async () =>
+    String(await askRedis(port, "INFO", "replication")).match(/state=online/g)?.length;
   await expect.poll(online, { timeout: 20_000 }).toBe(replicas.length);
   return { port, replicas };
 }

@@ -61,18 +61,21 @@ describe("scenario S16: idle names cost nothing after their retention", () => {
     expect(token).toBeGreaterThan(lease.token);
   });
 
-  test.each(LIBRARIES)("waiters, timeouts, tries, cancelled and fixed leases leave nothing else behind, by %s", async (library) => {
-    const options = { url: server.url, library, prefix: `life-${library}`, retention: "1s" } as const;
-    const [locks, other] = [open(options), open(options)];
-    const client = look(server.node.port);
-    const names = Array.from({ length: 20 }, (_, index) => `name {${index}}`);
-    await Promise.all(names.map((name) => wholeLife(locks, other, name)));
-    for (const key of await keysOf(client, options.prefix)) {
-      expect(key.endsWith("}"), `${key} is not a head`).toBe(true);
-      expect(await client.strlen(key)).toBeLessThan(20);
-    }
-    await expect.poll(() => keysOf(client, options.prefix), { timeout: 5_000 }).toEqual([]);
-  });
+  test.each(LIBRARIES)(
+    "waiters, timeouts, tries, cancelled and fixed leases leave nothing else behind, by %s",
+    async (library) => {
+      const options = { url: server.url, library, prefix: `life-${library}`, retention: "1s" } as const;
+      const [locks, other] = [open(options), open(options)];
+      const client = look(server.node.port);
+      const names = Array.from({ length: 20 }, (_, index) => `name {${index}}`);
+      await Promise.all(names.map((name) => wholeLife(locks, other, name)));
+      for (const key of await keysOf(client, options.prefix)) {
+        expect(key.endsWith("}"), `${key} is not a head`).toBe(true);
+        expect(await client.strlen(key)).toBeLessThan(20);
+      }
+      await expect.poll(() => keysOf(client, options.prefix), { timeout: 5_000 }).toEqual([]);
+    },
+  );
 
   test("a forced release leaves, beside the counter, only its reason, for a minute at most", async () => {
     const locks = open({ url: server.url, prefix: "forced", retention: "200ms" }, { ttl: "1500ms" });

@@ -54,20 +54,38 @@ describe("scenario S18: the keys of one lock live on one slot of a cluster", () 
     expect(new Set(await slotsOf(keys)).size).toBeGreaterThan(150);
   });
 
-  test.each(LIBRARIES)("so that every name can be locked, waited for, seen and given back, by %s", async (library) => {
-    const locks = open({ url, library, prefix: `${PREFIX}-${library}` }, { ttl: "60s" });
-    const names = ["{", "}", "{}", "}{", "{a}{b}", "a}b", "%7B", "%", "{{x}}", "*", "[a-z]", "\\", "a b", "é€🔒"];
-    for (const one of names) {
-      const lease = await locks.mutex(one).acquire();
-      const next = locks.mutex(one).acquire();
-      await expect.poll(async () => (await locks.inspect(one)).waiters.length, { interval: 5 }).toBe(1);
-      await lease.release();
-      expect((await next).token).toBeGreaterThan(lease.token);
-    }
-    const found: string[] = [];
-    for await (const resource of locks.list()) found.push(resource.name);
-    expect(found.sort()).toEqual([...names].sort());
-  });
+  test.each(LIBRARIES)(
+    "so that every name can be locked, waited for, seen and given back, by %s",
+    async (library) => {
+      const locks = open({ url, library, prefix: `${PREFIX}-${library}` }, { ttl: "60s" });
+      const names = [
+        "{",
+        "}",
+        "{}",
+        "}{",
+        "{a}{b}",
+        "a}b",
+        "%7B",
+        "%",
+        "{{x}}",
+        "*",
+        "[a-z]",
+        "\\",
+        "a b",
+        "é€🔒",
+      ];
+      for (const one of names) {
+        const lease = await locks.mutex(one).acquire();
+        const next = locks.mutex(one).acquire();
+        await expect.poll(async () => (await locks.inspect(one)).waiters.length, { interval: 5 }).toBe(1);
+        await lease.release();
+        expect((await next).token).toBeGreaterThan(lease.token);
+      }
+      const found: string[] = [];
+      for await (const resource of locks.list()) found.push(resource.name);
+      expect(found.sort()).toEqual([...names].sort());
+    },
+  );
 });
 
 describe("names and keys", () => {

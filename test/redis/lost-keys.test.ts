@@ -3,8 +3,8 @@ import type { Redis } from "ioredis";
 import type { Lease, Locks } from "locktender";
 import { redis } from "locktender/redis";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
-import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { lockKeys } from "#lib/backends/redis/keys.js";
+import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
 import { look, open, queued } from "./tools.js";
 
@@ -107,7 +107,10 @@ describe("when the server loses keys of a lock (eviction, or somebody's DEL)", (
   let client: Redis;
 
   test("whichever they are, never are two renewed side by side, and everybody is served in the end", async () => {
-    [shop, cron] = [open({ url, prefix: PREFIX }, { ttl: TTL_MS }), open({ url, prefix: PREFIX }, { ttl: TTL_MS })];
+    [shop, cron] = [
+      open({ url, prefix: PREFIX }, { ttl: TTL_MS }),
+      open({ url, prefix: PREFIX }, { ttl: TTL_MS }),
+    ];
     client = look(port);
     expect((await Promise.all(subsets.map(complaint))).filter(Boolean)).toEqual([]);
   });
