@@ -22,7 +22,11 @@ export const BUGS: readonly Bug[] = [
   {
     name: "release without owner check",
     edits: [
-      { file: LUA, find: "if onlyId == id and force == '' then", replace: "if onlyId and force == '' then" },
+      {
+        file: LUA,
+        find: "if onlyId == ARGV[1] and ARGV[3] == '' then",
+        replace: "if onlyId and ARGV[3] == '' then",
+      },
     ],
     caughtBy: [SINGLE, "scenario S4: a late release"],
   },
@@ -81,7 +85,7 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: LUA,
-        find: "redis.call('SET', KEYS[1], last, 'PXAT', math.ceil(last / 1000 + retentionMs))",
+        find: "redis.call('SET', KEYS[1], ticket, 'PX', ARGV[2])",
         replace: "redis.call('DEL', KEYS[1])",
       },
     ],
@@ -90,7 +94,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "tickets without the floor of the server's time",
     edits: [
-      { file: LUA, find: "local ticket = math.max(last + 1, now)", replace: "local ticket = last + 1" },
+      { file: LUA, find: "if now > last then", replace: "if last == 0 or now > last then now = last + 1" },
     ],
     caughtBy: [SINGLE, "tokens keep growing when the engine has forgotten everything"],
   },

@@ -1,8 +1,12 @@
 -- What every script of a lock shares; put in front of each of them.
 --
 -- A lock has five keys with one hash tag, so that they live on one cluster slot:
---   head       string: '<last ticket>' of an idle lock; 'o <id> <claim>' while there is only one claim;
---              'm <last> <capacity> <sum> <edge> <live> <waiting> <latest>' while there are many
+--   head       string, in one of four forms:
+--              '<last ticket>' of an idle lock
+--              'f <ticket> <id> <ttl> <capacity> <weight> <fixed> 0 <who>' of one claim that was granted at
+--              once, that is at its ticket, and has not been touched since
+--              'o <id> <claim>' of one claim, whatever happened to it
+--              'm <last> <capacity> <sum> <edge> <live> <waiting> <latest>' of many claims
 --   claims     hash: id -> claim
 --   queue      sorted set: id by ticket
 --   deadlines  sorted set: id by the server time (µs) at which the claim is dead
@@ -62,8 +66,12 @@ local function openLock(first)
   }
   local text = redis.call('GET', l.key) or '0'
   local kind = string.sub(text, 1, 1)
-  if kind == 'o' then
+  if kind == 'f' or kind == 'o' then
     local id, claim = string.match(text, '^o (%S+) (.*)$')
+    if kind == 'f' then
+      local ticket, freshId, ttl, rest = string.match(text, '^f (%d+) (%S+) (%d+) (.*)$')
+      id, claim = freshId, string.format('%s %s %s 0 %d %s', ticket, ticket, ticket, ticket + ttl, rest)
+    end
     l.onlyId, l.only = id, readClaim(claim)
     l.last, l.edge, l.capacity = l.only.ticket, l.only.ticket, l.only.capacity
     l.sum, l.live, l.latest = l.only.weight, 1, l.only.deadline
@@ -103,6 +111,8 @@ local function makeRoom(l, id)
   if l.live == 0 then
     l.onlyId = id
   elseif onlyId then
+    -- Nothing should be there; if keys were lost, what they left behind must not come back to life.
+    redis.call('DEL', l.claims, l.queue, l.deadlines)
     store(l, onlyId, only)
   end
   l.live = l.live + 1
@@ -112,9 +122,19 @@ local function isGranted(l, claim)
   return claim.ticket <= l.edge
 end
 
+-- Told only when everything is written: a ring that is refused must not leave a step half done.
+local rings = {}
+
+-- <who> begins with the channel on which its process is rung.
+local function ring(claim, id, news)
+  local channel = string.match(claim.who, '^(%S+)')
+  rings[#rings + 1] = { channel, string.format('%d %s %s', claim.ticket, id, news) }
+end
+
 -- The counter outlives the last claim by the retention, counted from the ticket: a clock that was set
 -- back must not hand out a ticket twice.
 local function save(l, retentionMs)
+  if l.live == 0 then l.latest = 0 end
   local latestMs = math.ceil(l.latest / 1000) + 1
   local expireMs = math.max(latestMs, math.ceil(l.last / 1000) + retentionMs)
   local text
@@ -129,6 +149,9 @@ local function save(l, retentionMs)
     redis.call('PEXPIREAT', l.deadlines, latestMs)
   end
   redis.call('SET', l.key, text, 'PXAT', expireMs)
+  -- Whoever is not rung, because this user may not publish, learns by the heartbeat of its place.
+  for _, one in ipairs(rings) do redis.pcall('PUBLISH', one[1], one[2]) end
+  rings = {}
 end
 
 local function remove(l, id, claim)
@@ -148,10 +171,29 @@ local function remove(l, id, claim)
   end
 end
 
--- <who> begins with the channel on which its process is rung.
-local function ring(claim, id, news)
-  local channel = string.match(claim.who, '^(%S+)')
-  redis.call('PUBLISH', channel, string.format('%d %s %s', claim.ticket, id, news))
+-- The counts follow from the claims. Where they do not agree, because keys were deleted or a step was cut
+-- short for want of a right, whatever is still whole counts, and the rest is forgotten.
+local function recount(l)
+  local sum, edge, live, waiting, whole = 0, 0, 0, 0, {}
+  for _, id in ipairs(redis.call('ZRANGE', l.queue, 0, -1)) do
+    local claim = find(l, id)
+    if claim then
+      live, whole[id] = live + 1, claim
+      if waiting == 0 and sum + claim.weight <= l.capacity then
+        sum, edge = sum + claim.weight, claim.ticket
+      else
+        waiting = waiting + 1
+      end
+    end
+  end
+  redis.call('DEL', l.claims, l.queue, l.deadlines)
+  for id, claim in pairs(whole) do store(l, id, claim) end
+  l.sum, l.edge, l.live, l.waiting = sum, edge, live, waiting
+end
+
+local function isWhole(l)
+  return redis.call('ZCARD', l.queue) == l.live and redis.call('ZCARD', l.deadlines) == l.live
+    and redis.call('HLEN', l.claims) == l.live
 end
 
 -- The rule: lets in whoever fits now, in ticket order, and rings them.
@@ -180,10 +222,12 @@ local function dropDead(l, now)
     remove(l, l.onlyId, l.only)
     return true
   end
+  local recounted = not isWhole(l)
+  if recounted then recount(l) end
   local dead = redis.call('ZRANGEBYSCORE', l.deadlines, '-inf', now, 'LIMIT', 0, MOST_DEAD)
   for _, id in ipairs(dead) do remove(l, id, find(l, id)) end
   if #dead > 0 then advance(l, now) end
-  return #dead > 0
+  return recounted or #dead > 0
 end
 
 -- When the first of the claims here will be dead unless it is refreshed.

@@ -4,7 +4,10 @@ import { backendError, isLockError, LockError } from "../../core/errors.js";
 const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b/;
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)/, "Check the user name and the password."],
-  [/^NOPERM/, "Give this user the commands and keys that docs/engines/redis.md lists."],
+  [
+    /^NOPERM|^ERR The user executing the script/,
+    "Give this user the commands and keys that docs/engines/redis.md lists.",
+  ],
   [/^OOM/, "The server's memory is full; raise maxmemory."],
   [/^READONLY/, "This server is a replica; connect to the master, or through Sentinel."],
   [

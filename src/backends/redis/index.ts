@@ -49,13 +49,16 @@ class RedisBackend implements Backend {
   async claim(request: ClaimRequest): Promise<Answer> {
     const keys = lockKeys(this.#settings.prefix, request.name);
     const { id, ticket = 0, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
-    const grantUs = toUs(Math.max(ttlMs, minHoldMs));
-    const shape = `${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)}`;
+    const grantMs = Math.max(ttlMs, minHoldMs);
+    const simple = ticket === 0 && minHoldMs === 0;
+    const keepMs = Math.ceil(Math.max(grantMs, this.#settings.retentionMs)) + 1;
     const who = `${this.#bell.channel} [${this.#ownerJson(request.owner)},${JSON.stringify(request.note)}]`;
     const reply = await this.#run(SCRIPTS.claim, keys, [
-      `${id} ${ticket} ${toUs(ttlMs)} ${grantUs} ${queue ? maxWaiters : "try"} ${this.#settings.retentionMs} ${shape} ${who}`,
+      simple ? String(keepMs) : "",
+      `${id} ${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${who}`,
+      `${ticket} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${this.#settings.retentionMs}`,
     ]);
-    const answer = toAnswer(reply as ClaimReply);
+    const answer = toAnswer(reply as ClaimReply, grantMs);
     if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys[0]);
     return answer;
   }
@@ -87,7 +90,7 @@ class RedisBackend implements Backend {
     const keys = lockKeys(this.#settings.prefix, claim.name);
     const forced = force === undefined ? "" : JSON.stringify({ reason: force.reason, by: force.by });
     return (
-      (await this.#run(SCRIPTS.release, keys, [`${claim.id} ${this.#settings.retentionMs} ${forced}`])) === 1
+      (await this.#run(SCRIPTS.release, keys, [claim.id, String(this.#settings.retentionMs), forced])) === 1
     );
   }
 
@@ -173,6 +176,7 @@ class RedisBackend implements Backend {
 }
 
 type ClaimReply =
+  | number
   | ["granted", number, number]
   | ["waiting", number, number, number]
   | ["refused"]
@@ -182,7 +186,8 @@ type ClaimReply =
 type RenewReply = ["held", number] | ["waiting", number, number] | ["gone", string];
 type ListReply = [capacity: number, ...claims: [string, number, number, string, number, number][]];
 
-function toAnswer(reply: ClaimReply): Answer {
+function toAnswer(reply: ClaimReply, grantMs: number): Answer {
+  if (typeof reply === "number") return { state: "granted", ticket: BigInt(reply), remainingMs: grantMs };
   switch (reply[0]) {
     case "granted":
       return { state: "granted", ticket: BigInt(reply[1]), remainingMs: reply[2] / 1000 };

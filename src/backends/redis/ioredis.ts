@@ -123,7 +123,9 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
   const common = {
     username,
     password,
-    ...(tls ? { tls: {} } : undefined),
+    ...(tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : undefined),
+    // It asks for INFO, which some users may not; a server that is still loading says so by itself.
+    enableReadyCheck: false,
     lazyConnect: true,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -138,6 +140,7 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
       ? new Cluster(address.hosts, {
           lazyConnect: true,
           enableOfflineQueue: false,
+          enableReadyCheck: false,
           slotsRefreshTimeout: timeoutMs,
           clusterRetryStrategy: retryStrategy,
           redisOptions: common,

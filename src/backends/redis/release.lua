@@ -1,10 +1,10 @@
 -- Leaves the queue, gives back the lock, or, by an operator, takes it away. Rings whoever is let in by it.
 --
 -- KEYS  head, claims, queue, deadlines, forced
--- ARGV  '<id> <retention ms> <forced: JSON { reason, by }, or nothing>'
+-- ARGV  id, retention ms, forced: JSON { reason, by } or ''
 -- Out   1 if the claim was there, else 0
 
-retentionMs = tonumber(retentionMs)
+local id, retentionMs, force = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)

@@ -28,7 +28,7 @@ const TRAITS: Traits = {
   reach: "machine",
   fencing: true,
   queueing: true,
-  ringing: true,
+  ringing: false,
   ttl: "claim",
   expiryGranularityMs: 50,
   caveats: [

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
+import { createLocks, type LockEvent } from "locktender";
+import { redis } from "locktender/redis";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { Backend } from "#lib/core/backend.js";
+import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
+import { LIBRARIES, look, open } from "./tools.js";
+
+let server: RedisSingle;
+beforeAll(async () => {
+  server = await startRedisSingle();
+});
+afterAll(() => server.stop());
+
+/** Writes down the ids that are asked with: they are capabilities, and no error may show one. */
+function remembering(backend: Backend, ids: Set<string>): Backend {
+  const claim = backend.claim.bind(backend);
+  backend.claim = (request) => {
+    ids.add(request.id);
+    return claim(request);
+  };
+  return backend;
+}
+
+describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
+  const options = (prefix: string) => ({ url: server.url, library, prefix: `${library}-${prefix}` });
+
+  test("somebody else's value at our key is an error for good, shows no claim's id, and is left alone", async () => {
+    const ids = new Set<string>();
+    const locks = createLocks(remembering(redis(options("taken")), ids));
+    onTestFinished(() => locks.close());
+    const client = look(server.node.port);
+    await client.rpush(`${library}-taken:{list}`, "theirs");
+    await client.set(`${library}-taken:{text}`, "hello world");
+    for (const name of ["list", "text"]) {
+      for (const asked of [locks.mutex(name).tryAcquire(), locks.mutex(name).acquire({ wait: "20s" })]) {
+        const error = await asked.catch((thrown: unknown) => thrown);
+        expect(error).toMatchObject({ code: "backend", retryable: false });
+        const shown = `${inspect(error, { depth: 9, showHidden: true })} ${(error as Error).stack}`;
+        for (const id of ids) expect(shown).not.toContain(id);
+      }
+    }
+    expect(ids.size).toBeGreaterThanOrEqual(4);
+    expect(await client.lrange(`${library}-taken:{list}`, 0, -1)).toEqual(["theirs"]);
+    expect(await client.get(`${library}-taken:{text}`)).toBe("hello world");
+  });
+
+  test("one lock that the server cannot serve does not cost the others of its batch their leases", async () => {
+    const events: LockEvent[] = [];
+    const locks = open(options("batch"), { ttl: "900ms", onEvent: (event) => events.push(event) });
+    const names = Array.from({ length: 10 }, (_, index) => `name-${index}`);
+    const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
+    const client = look(server.node.port);
+    const key = `${library}-batch:{name-4}`;
+    await client.multi().del(key).rpush(key, "theirs").exec();
+    await sleep(2_000);
+    expect(leases.filter((lease) => !lease.held).map(({ name }) => name)).toEqual(["name-4"]);
+    expect(leases[4]?.signal.reason).toMatchObject({ code: "lost" });
+    expect(events.some(({ type }) => type === "renew-failed")).toBe(true);
+    await client.del(key);
+  });
+
+  test("a full memory is an error that may pass, never a grant, and who holds a lock keeps it", async () => {
+    const locks = open(options("full"), { ttl: "1s" });
+    const client = look(server.node.port);
+    const held = await locks.mutex("held").acquire();
+    const freed = await locks.mutex("freed").acquire();
+    await client.config("SET", "maxmemory", "1mb"); // it uses more than that already
+    onTestFinished(async () => void (await client.config("SET", "maxmemory", "0")));
+    await expect(client.set("more", "x")).rejects.toThrow(/OOM/);
+    const refused = locks.mutex("new").tryAcquire();
+    await expect(refused).rejects.toMatchObject({ code: "backend", retryable: true });
+    await expect(refused).rejects.toThrow(/memory/);
+    const waiting = locks.mutex("new").acquire({ wait: 300 });
+    await expect(waiting).rejects.toMatchObject({ code: "backend" });
+    await expect(locks.mutex("held").tryAcquire()).resolves.toBeNull();
+    await sleep(1_300);
+    expect(held.held, "its renewal needs no memory").toBe(true);
+    expect(await freed.release(), "giving back needs no memory").toBe(true);
+  });
+
+  test("a script that somebody else lets run for too long is an outage that passes", async () => {
+    const locks = open({ ...options("busy"), timeout: "500ms" }, { ttl: "8s" });
+    const client = look(server.node.port);
+    const lease = await locks.mutex("held").acquire();
+    await client.config("SET", "busy-reply-threshold", "100");
+    const stuck = client.eval("while true do end", 0).catch(() => undefined);
+    const asked = locks.mutex("asked").acquire({ wait: "10s" });
+    await sleep(700);
+    await look(server.node.port).script("KILL");
+    await stuck;
+    expect((await asked).held).toBe(true);
+    expect(lease.held).toBe(true);
+  });
+});
