@@ -174,10 +174,13 @@ class Wait implements PlaceListener, Cancellable {
     this.#inFlight = asked;
     return new Promise((resolve, reject) => {
       this.#interrupt = reject;
+      asked.then(resolve, reject);
       // The first question is always heard out: a short wait must not fail on a free lock.
-      const restMs = this.#deadlineMs - nowMs();
-      const timer = first || restMs > LONGEST_TIMER_MS ? undefined : setTimeout(reject, restMs, WAIT_IS_OVER);
-      asked.then(resolve, reject).finally(() => clearTimeout(timer));
+      if (first || this.#deadlineMs === Infinity) return;
+      const restMs = Math.min(this.#deadlineMs - nowMs(), LONGEST_TIMER_MS);
+      const timer = setTimeout(reject, restMs, WAIT_IS_OVER);
+      const stop = () => clearTimeout(timer);
+      asked.then(stop, stop);
     });
   }
 

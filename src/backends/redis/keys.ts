@@ -19,7 +19,23 @@ export function decodeName(encoded: string): string {
   return encoded.replace(/%(25|7B|7D)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
+const MOST_KEPT = 1_000;
+const kept = new Map<string, LockKeys>();
+
+/** A program uses few names again and again: what they become is kept for a while. */
 export function lockKeys(prefix: string, name: string): LockKeys {
+  // Neither may contain a control character, so no two pairs meet.
+  const full = `${prefix}\u0000${name}`;
+  let keys = kept.get(full);
+  if (keys === undefined) {
+    if (kept.size >= MOST_KEPT) kept.clear();
+    keys = makeKeys(prefix, name);
+    kept.set(full, keys);
+  }
+  return keys;
+}
+
+function makeKeys(prefix: string, name: string): LockKeys {
   const base = `${prefix}:{${encodeName(name)}}`;
   return [base, `${base}:claims`, `${base}:queue`, `${base}:deadlines`, `${base}:forced`];
 }
