@@ -29,6 +29,7 @@ export class Hold implements PlaceListener {
     this.ticket = place.ticket;
     this.token = tokenOf(place.ticket);
     place.held = true;
+    place.heldSinceMs = this.grantedAtMs;
     place.holdLimitMs = this.grantedAtMs + ask.maxHoldMs;
     place.listener = this;
     connection.holds.add(this);

@@ -35,6 +35,8 @@ export class Place {
   readonly id = randomId();
   ticket: bigint | undefined;
   held = false;
+  /** When it became held; what was asked before that says nothing about a holder. */
+  heldSinceMs = Infinity;
   listener: PlaceListener | undefined;
   /** A lease that is not to be held longer than this is neither trusted nor renewed beyond it. */
   holdLimitMs = Infinity;
@@ -56,6 +58,8 @@ export class Place {
 
   /** The engine has answered a request that we sent at `sentAtMs`. */
   acknowledge(ticket: bigint, remainingMs: number, sentAtMs: number): void {
+    // Once trust has run out it does not come back, though an answer to an older request may still arrive.
+    if (this.held && !this.trusted()) return;
     if (ticket !== this.ticket) {
       this.ticket = ticket;
       this.#trustedUntilMs = -Infinity;
@@ -100,7 +104,7 @@ export class Place {
       this.listener?.gone(renewal);
     } else if (renewal.state === "waiting" && this.held) {
       // A lossy failover can put a holder back into the queue: it holds nothing any more.
-      this.listener?.gone({ state: "gone", loss: "taken" });
+      if (sentAtMs >= this.heldSinceMs) this.listener?.gone({ state: "gone", loss: "taken" });
     } else {
       this.acknowledge(ticket, renewal.remainingMs, sentAtMs);
       if (renewal.state === "held" && !this.held) this.listener?.rung();

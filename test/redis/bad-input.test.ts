@@ -53,27 +53,28 @@ describe("a URL that cannot be meant", () => {
     `rediss+cluster://:${SECRET}@h 1`,
   ];
 
-  test.each(malformed.map((url) => [url.replace(SECRET, "…"), url]))(
-    "%s is an invalid option, and its credentials are not repeated",
-    async (_, url) => {
-      const { code, shown } = await refusal(url);
-      expect(shown).not.toContain(SECRET);
-      expect(code).toBe("invalid-option");
-    },
-  );
+  test("is an invalid option, and its credentials are not repeated", async () => {
+    const outcomes = await Promise.all(malformed.map(refusal));
+    for (const [index, { code, shown }] of outcomes.entries()) {
+      expect(shown, malformed[index]).not.toContain(SECRET);
+      expect(code, malformed[index]).toBe("invalid-option");
+    }
+  });
 
-  test.each([
-    "http://x",
-    "redi://x",
-    "redlock+x://h",
-    "postgrex:",
-    "constructor:x",
-    "valueof:",
-    "__proto__:",
-    "+:",
-  ])("%s is an engine that does not exist", async (url) => {
-    expect((await refusal(`${url}?password=${SECRET}`)).code).toBe("unsupported");
-    expect((await refusal(`${url}?password=${SECRET}`)).shown).not.toContain(SECRET);
+  test("is unsupported if there is no such engine, whatever its name is", async () => {
+    for (const url of [
+      "http://x",
+      "redi://x",
+      "redlock+x://h",
+      "postgrex:",
+      "constructor:x",
+      "__proto__:",
+      "+:",
+    ]) {
+      const { code, shown } = await refusal(`${url}?password=${SECRET}`);
+      expect(code, url).toBe("unsupported");
+      expect(shown).not.toContain(SECRET);
+    }
   });
 
   test("the same holds for a URL that is given to the engine itself", () => {

@@ -11,7 +11,13 @@ const PROMPTLY_MS = 8_000;
 
 let open: RedisSingle;
 let guarded: RedisSingle;
-const strangers: Record<string, Server> = {};
+/** What else may listen on a port. */
+const strangers = {
+  http: createHttpServer((_, response) => response.end("hello")) as Server,
+  echo: createServer((socket) => socket.on("error", () => {}).pipe(socket)),
+  hangUp: createServer((socket) => socket.on("error", () => {}).destroy()),
+  silent: createServer((socket) => socket.on("error", () => {}).resume()),
+};
 
 beforeAll(async () => {
   [open, guarded] = await Promise.all([startRedisSingle(), startRedisSingle()]);
@@ -28,10 +34,6 @@ beforeAll(async () => {
     "+info",
   );
   await askRedis(guarded.node.port, "CONFIG", "SET", "requirepass", "another one");
-  strangers.http = createHttpServer((_, response) => response.end("hello"));
-  strangers.echo = createServer((socket) => socket.on("error", () => {}).pipe(socket));
-  strangers.hangUp = createServer((socket) => socket.on("error", () => {}).destroy());
-  strangers.silent = createServer((socket) => socket.on("error", () => {}).resume());
   await Promise.all(
     Object.values(strangers).map(
       (server) => new Promise<void>((done) => server.listen(0, "127.0.0.1", done)),
@@ -43,7 +45,7 @@ afterAll(async () => {
   await Promise.all([open.stop(), guarded.stop()]);
 });
 
-const stranger = (name: string) => (strangers[name]?.address() as AddressInfo).port;
+const stranger = (name: keyof typeof strangers) => (strangers[name].address() as AddressInfo).port;
 
 interface Outcome {
   readonly code: string;
@@ -87,7 +89,7 @@ function expectQuietEnd(ended: Ended): void {
   expect(ended.err).toBe("");
 }
 
-describe.each(LIBRARIES)("a server that cannot be used, by %s", (library) => {
+describe.concurrent.each(LIBRARIES)("a server that cannot be used, by %s", (library) => {
   test("is a typed error that says what to do, soon, shows no secret, and leaves nothing that keeps a program alive", async () => {
     const { node } = guarded;
     const { ended, outcomes } = await tell(library, {

@@ -59,7 +59,7 @@ export class CommandLog {
   static async of(port: number): Promise<CommandLog> {
     const client = look(port);
     const log = new CommandLog(client);
-    const monitor = await new Redis(port, "127.0.0.1").monitor();
+    const monitor = await look(port).monitor();
     monitor.on("monitor", (_time: string, args: string[], source: string) => {
       log.#lines.push({ args, source });
     });

@@ -83,12 +83,13 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
   test("a script that somebody else lets run for too long is an outage that passes", async () => {
     const locks = open({ ...options("busy"), timeout: "500ms" }, { ttl: "8s" });
     const client = look(server.node.port);
+    const killer = look(server.node.port);
     const lease = await locks.mutex("held").acquire();
-    await client.config("SET", "busy-reply-threshold", "100");
+    await killer.config("SET", "busy-reply-threshold", "100");
     const stuck = client.eval("while true do end", 0).catch(() => undefined);
     const asked = locks.mutex("asked").acquire({ wait: "10s" });
     await sleep(700);
-    await look(server.node.port).script("KILL");
+    await killer.script("KILL");
     await stuck;
     expect((await asked).held).toBe(true);
     expect(lease.held).toBe(true);

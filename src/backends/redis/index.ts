@@ -106,7 +106,7 @@ class RedisBackend implements Backend {
     const seen = new Set<string>();
     const client = await this.#link.use(async (open) => open);
     for await (const batch of this.#link.each(
-      client.scan(client.keyPrefix + lockPattern(prefix, query.prefix)),
+      client.scan(lockPattern(client.keyPrefix, prefix, query.prefix)),
     )) {
       const names = batch
         .map((key) => nameOfKey(prefix, key.slice(client.keyPrefix.length)))

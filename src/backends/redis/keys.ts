@@ -41,8 +41,8 @@ function makeKeys(prefix: string, name: string): LockKeys {
 }
 
 /** A pattern for SCAN that finds the locks whose names begin so. */
-export function lockPattern(prefix: string, namePrefix: string): string {
-  return `${escapeGlob(`${prefix}:{${encodeName(namePrefix)}`)}*}`;
+export function lockPattern(keyPrefix: string, prefix: string, namePrefix: string): string {
+  return `${escapeGlob(`${keyPrefix}${prefix}:{${encodeName(namePrefix)}`)}*}`;
 }
 
 export function nameOfKey(prefix: string, key: string): string | undefined {

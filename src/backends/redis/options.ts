@@ -57,7 +57,7 @@ export function readRedisOptions(options: RedisOptions): RedisSettings {
   if (library !== undefined && library !== "ioredis" && library !== "redis") {
     throw invalidOption('library: must be "ioredis" or "redis".');
   }
-  if (typeof prefix !== "string" || prefix === "" || prefix.length > 100 || /[{}\s]/.test(prefix)) {
+  if (typeof prefix !== "string" || prefix === "" || prefix.length > 100 || /[{}\s\p{Cc}]/u.test(prefix)) {
     throw invalidOption("prefix: must be 1 to 100 characters without braces or white space.");
   }
   if (!Number.isInteger(replicas) || replicas < 0 || replicas > 100) {

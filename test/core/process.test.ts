@@ -1,0 +1,125 @@
+import { describe, expect, inject, test } from "vitest";
+import { run, start } from "./program.js";
+
+const REDIS = JSON.stringify({ url: inject("redisSingle").url, prefix: `process-${process.pid}` });
+
+describe.concurrent("a program", () => {
+  test("that does nothing but wait does not end before its wait does", async () => {
+    const { code, out, err } = await run(`
+      const locks = createLocks(memory());
+      await locks.mutex("x").acquire({ ttl: "10m", renew: false });
+      await locks.mutex("x").acquire({ wait: 700 }).catch((error) => console.log(error.code));
+    `);
+    expect({ code, out, err }).toEqual({ code: 0, out: "timeout\n", err: "" });
+  });
+
+  test("that waits for its own sibling, or for a turn inside a lease, does not end before it, either", async () => {
+    const { code, out } = await run(`
+      const locks = createLocks(memory());
+      const mutex = locks.mutex("x", { reentrant: true });
+      await mutex.run(async () => {
+        const inner = await mutex.acquire();
+        await mutex.acquire({ wait: 500 }).catch((error) => console.log(error.code));
+        await inner.release();
+      });
+      console.log("done");
+    `);
+    expect({ code, out }).toEqual({ code: 0, out: "timeout\ndone\n" });
+  });
+
+  test("that has finished ends by itself, though it still holds a lock", async () => {
+    const { code, signal, tookMs } = await run(`
+      const locks = createLocks(memory(), { ttl: "5m" });
+      await locks.mutex("x").acquire();
+    `);
+    expect({ code, signal }).toEqual({ code: 0, signal: null });
+    expect(tookMs).toBeLessThan(10_000);
+  });
+
+  test("that has closed its connection ends by itself, with waiters, holders and callbacks left behind", async () => {
+    const { code, out, err } = await run(`
+      const locks = createLocks(redis(${REDIS}), { ttl: "5m" });
+      await locks.mutex("held").acquire();
+      const waiting = locks.mutex("held").acquire({ wait: Infinity }).catch((error) => console.log(error.code));
+      const running = locks.mutex("run").run(() => new Promise(() => {}));
+      running.catch(() => {});
+      await sleep(200);
+      await locks.close({ drain: 50, abort: 50 });
+      await waiting;
+      console.log("closed");
+    `);
+    expect({ code, out, err }).toEqual({ code: 0, out: "closed\nclosed\n", err: "" });
+  });
+
+  test("whose renewals fail hears of the loss, and of no unhandled rejection", async () => {
+    const { code, out, err } = await run(`
+      const backend = memory();
+      const locks = createLocks(backend, { ttl: 200 });
+      const lease = await locks.mutex("x").acquire();
+      lease.signal.addEventListener("abort", () => console.log(lease.signal.reason.loss));
+      backend.renew = () => Promise.reject(new Error("down"));
+      backend.release = () => Promise.reject(new Error("down"));
+      await sleep(600);
+      console.log(await lease.release());
+      locks.mutex("y").run(() => "ran").then(console.log);
+    `);
+    expect({ code, out, err }).toEqual({ code: 0, out: "expired\nfalse\nran\n", err: "" });
+  });
+});
+
+describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
+  const HOLDER = `
+    const locks = createLocks(memory(), { closeOnSigterm: { drain: 0, abort: 0 } });
+    await locks.mutex("x").acquire();
+    setInterval(() => {}, 1_000);
+  `;
+
+  test("a program without a handler of its own ends by the signal, after it has closed", async () => {
+    const program = start(`${HOLDER}
+      const other = createLocks(memory(), { closeOnSigterm: true });
+      process.on("exit", () => console.log("not by exit"));
+      console.log("ready");
+    `);
+    await program.printed("ready");
+    program.kill("SIGTERM");
+    expect(await program.ended).toMatchObject({ code: null, signal: "SIGTERM", out: "ready\n" });
+  });
+
+  test.each(["on", "once", "prependListener"])(
+    "a handler that the user added with process.%s stays in charge",
+    async (add) => {
+      for (const order of ["before", "after"]) {
+        const own = `process.${add}("SIGTERM", async () => {
+        console.log("mine");
+        await sleep(400);
+        console.log("my last word");
+        process.exit(7);
+      });`;
+        const program = start(`${order === "before" ? own : ""}${HOLDER}${order === "after" ? own : ""}
+        console.log("ready");
+      `);
+        await program.printed("ready");
+        program.kill("SIGTERM");
+        const { code, signal, out } = await program.ended;
+        expect({ order, code, signal, out }).toEqual({
+          order,
+          code: 7,
+          signal: null,
+          out: "ready\nmine\nmy last word\n",
+        });
+      }
+    },
+  );
+
+  test("a connection that was closed before leaves no handler behind", async () => {
+    const { out } = await run(`
+      const before = process.listenerCount("SIGTERM");
+      for (let round = 0; round < 20; round++) {
+        const locks = createLocks(memory(), { closeOnSigterm: true });
+        await locks.close();
+      }
+      console.log(process.listenerCount("SIGTERM") - before);
+    `);
+    expect(out).toBe("0\n");
+  });
+});
