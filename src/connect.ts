@@ -14,25 +14,29 @@ const openRedis: Open = async (url, prefix) => {
   return redis(prefix === undefined ? { url } : { url, prefix });
 };
 
-const ENGINES: Readonly<Record<string, Open>> = {
-  memory: async (url, prefix) => {
-    refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
-    const { memory } = await import("./backends/memory/index.js");
-    return memory(url.slice("memory:".length));
-  },
-  sqlite: async (url, prefix) => {
-    refusePrefix("sqlite:", prefix, "use another file");
-    const { sqlite } = await import("./backends/sqlite/index.js");
-    const file = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
-    return sqlite(file === "" ? {} : { file });
-  },
-  redis: openRedis,
-  rediss: openRedis,
-  "redis+sentinel": openRedis,
-  "rediss+sentinel": openRedis,
-  "redis+cluster": openRedis,
-  "rediss+cluster": openRedis,
+const openMemory: Open = async (url, prefix) => {
+  refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
+  const { memory } = await import("./backends/memory/index.js");
+  return memory(url.slice("memory:".length));
 };
+
+const openSqlite: Open = async (url, prefix) => {
+  refusePrefix("sqlite:", prefix, "use another file");
+  const { sqlite } = await import("./backends/sqlite/index.js");
+  const file = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
+  return sqlite(file === "" ? {} : { file });
+};
+
+const ENGINES = new Map<string, Open>([
+  ["memory", openMemory],
+  ["sqlite", openSqlite],
+  ["redis", openRedis],
+  ["rediss", openRedis],
+  ["redis+sentinel", openRedis],
+  ["rediss+sentinel", openRedis],
+  ["redis+cluster", openRedis],
+  ["rediss+cluster", openRedis],
+]);
 
 /** Opens the engine that the URL names, and makes sure that it answers. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
@@ -53,10 +57,10 @@ async function openBackend(url: string, prefix: string | undefined): Promise<Bac
   if (typeof url !== "string")
     throw invalidOption('connect: the first argument must be a URL such as "redis://127.0.0.1".');
   const scheme = /^([a-z+]+):/.exec(url)?.[1];
-  const open = scheme === undefined ? undefined : ENGINES[scheme];
+  const open = scheme === undefined ? undefined : ENGINES.get(scheme);
   if (open !== undefined) return open(url, prefix);
   // The URL may hold a password, so only its scheme is repeated.
-  const known = Object.keys(ENGINES).map((name) => `${name}:`);
+  const known = [...ENGINES.keys()].map((name) => `${name}:`);
   const what = scheme === undefined ? "this is not a URL" : `there is no engine for ${scheme}:`;
   throw new LockError("unsupported", `connect: ${what}. Known are ${known.join(" ")}`);
 }

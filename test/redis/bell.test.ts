@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startFaultProxy } from "locktender/testing";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
 import { LIBRARIES, look, open, queued } from "./tools.js";
 
@@ -22,6 +23,12 @@ async function waiterOf(
 
 async function channelsOf(client: Redis, prefix: string): Promise<string[]> {
   return (await client.pubsub("CHANNELS", `${prefix}:*`)) as string[];
+}
+
+/** The only one, as soon as its subscription stands. */
+async function channelOf(client: Redis, prefix: string): Promise<string> {
+  await expect.poll(() => channelsOf(client, prefix), { timeout: 5_000, interval: 5 }).toHaveLength(1);
+  return String((await channelsOf(client, prefix))[0]);
 }
 
 describe.each(LIBRARIES)("the bell, by %s", (library) => {
@@ -87,7 +94,7 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     );
     await queued(locks, "x", 1);
     const { id, ticket } = await waiterOf(client, `${library}-old`, "x");
-    const [channel = ""] = await channelsOf(client, `${library}-old`);
+    const channel = await channelOf(client, `${library}-old`);
     for (const other of [ticket - 1n, ticket + 1n, holder.token / 1024n, 0n]) {
       expect(await client.publish(channel, `${other} ${id} granted`)).toBe(1);
       expect(await client.publish(channel, `${other} ${id} {"reason":"old news"}`)).toBe(1);
@@ -101,13 +108,18 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
   });
 
   test("garbage on the channel is ignored", async () => {
+    const uncaught: unknown[] = [];
+    const onUncaught = (error: unknown) => void uncaught.push(error);
+    process.on("uncaughtException", onUncaught);
+    onTestFinished(() => void process.off("uncaughtException", onUncaught));
     const client = look(server.node.port);
     const locks = open(options("garbage"), { ttl: "60s" });
     const holder = await locks.mutex("x").acquire();
     const waiting = locks.mutex("x").acquire();
+    waiting.catch(() => undefined);
     await queued(locks, "x", 1);
     const { id, ticket } = await waiterOf(client, `${library}-garbage`, "x");
-    const [channel = ""] = await channelsOf(client, `${library}-garbage`);
+    const channel = await channelOf(client, `${library}-garbage`);
     const garbage = [
       "",
       " ",
@@ -135,6 +147,7 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     await client.publish(channel, Buffer.from([0xff, 0xfe, 0x20, 0x00]));
     await client.publish(channel, "x".repeat(1_000_000));
     await sleep(50);
+    expect(uncaught).toEqual([]);
     expect(holder.held).toBe(true);
     expect((await locks.inspect("x")).waiters).toHaveLength(1);
     await holder.release();
@@ -149,10 +162,29 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     waiting.catch(() => undefined);
     await queued(locks, "x", 1);
     const { id, ticket } = await waiterOf(client, `${library}-halves`, "x");
-    const [channel = ""] = await channelsOf(client, `${library}-halves`);
+    const channel = await channelOf(client, `${library}-halves`);
     for (const rest of ["", "{", "null", "7"]) await client.publish(channel, `${ticket} ${id} ${rest}`);
     await sleep(50);
     const [waiter] = (await locks.inspect("x")).waiters;
     expect(waiter?.token, "it kept its place").toBe(ticket * 1024n);
+  });
+
+  test("a subscription that came too late to be of use does not live on", async () => {
+    const proxy = await startFaultProxy({ target: { host: "127.0.0.1", port: server.node.port } });
+    onTestFinished(() => proxy.close());
+    const url = `redis://127.0.0.1:${proxy.port}`;
+    const locks = open({ ...options("late"), url, timeout: "300ms" }, { ttl: "60s" });
+    const held = proxy.holdBack((data) => /subscribe/i.test(data.toString("latin1")));
+    const holder = await locks.mutex("x").acquire();
+    await held.caught;
+    await sleep(500);
+    await held.deliver().catch(() => undefined); // nobody may be there any more to deliver it for
+    // Waiters do without it meanwhile: another one stands soon.
+    const waiting = locks.mutex("x").acquire();
+    await queued(locks, "x", 1);
+    await holder.release();
+    expect((await waiting).held).toBe(true);
+    await locks.close({ drain: 0, abort: 0 });
+    await expect.poll(() => proxy.connections, { timeout: 3_000 }).toBe(0);
   });
 });

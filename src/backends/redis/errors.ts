@@ -69,6 +69,19 @@ export function bounded<T>(
   });
 }
 
+/** For a step of making a connection, whose library may wait for ever. */
+export async function within<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 export function closedError(): LockError {
   return new LockError("closed", "the connection to Redis is closed.");
 }

@@ -53,12 +53,14 @@ class RedisBackend implements Backend {
     const simple = ticket === 0 && minHoldMs === 0;
     const keepMs = Math.ceil(Math.max(grantMs, this.#settings.retentionMs)) + 1;
     const who = `${this.#bell.channel} [${this.#ownerJson(request.owner)},${JSON.stringify(request.note)}]`;
-    const reply = await this.#run(SCRIPTS.claim, keys, [
+    const args = [
       simple ? String(keepMs) : "",
       `${id} ${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${who}`,
       `${ticket} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${this.#settings.retentionMs}`,
-    ]);
-    const answer = toAnswer(reply as ClaimReply, grantMs);
+    ];
+    const answer = await this.#run(SCRIPTS.claim, keys, args, (reply) =>
+      toAnswer(reply as ClaimReply, grantMs),
+    );
     if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys[0]);
     return answer;
   }
@@ -82,16 +84,16 @@ class RedisBackend implements Backend {
   async #renewTogether(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const keys = claims.flatMap(({ name }) => lockKeys(this.#settings.prefix, name));
     const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
-    const reply = await this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args]);
-    return (reply as RenewReply[]).map(toRenewal);
+    return this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args], (reply) =>
+      (reply as RenewReply[]).map(toRenewal),
+    );
   }
 
   async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
     const keys = lockKeys(this.#settings.prefix, claim.name);
     const forced = force === undefined ? "" : JSON.stringify({ reason: force.reason, by: force.by });
-    return (
-      (await this.#run(SCRIPTS.release, keys, [claim.id, String(this.#settings.retentionMs), forced])) === 1
-    );
+    const args = [claim.id, String(this.#settings.retentionMs), forced];
+    return this.#run(SCRIPTS.release, keys, args, (reply) => reply === 1);
   }
 
   async *list(
@@ -119,25 +121,7 @@ class RedisBackend implements Backend {
 
   async #record(name: string, limit: number): Promise<ResourceRecord | undefined> {
     const keys = lockKeys(this.#settings.prefix, name);
-    const [capacity, ...claims] = (await this.#run(SCRIPTS.list, keys, [String(limit)])) as ListReply;
-    if (claims.length === 0) return undefined;
-    return {
-      name,
-      capacity,
-      claims: claims.map(([id, ticket, weight, who, ageUs, remainingUs]) => {
-        const [owner, note] = JSON.parse(who.slice(who.indexOf(" ") + 1)) as [Owner, string];
-        return {
-          name,
-          id,
-          ticket: BigInt(ticket),
-          weight,
-          owner,
-          note,
-          ageMs: ageUs / 1000,
-          remainingMs: remainingUs / 1000,
-        };
-      }),
-    };
+    return this.#run(SCRIPTS.list, keys, [String(limit)], (reply) => toRecord(name, reply as ListReply));
   }
 
   watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
@@ -153,8 +137,21 @@ class RedisBackend implements Backend {
     await this.#link.close();
   }
 
-  #run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#link.use((client) => runScript(client, script, keys, args));
+  async #run<T>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    const reply = await this.#link.use((client) => runScript(client, script, keys, args));
+    try {
+      return read(reply);
+    } catch (cause) {
+      throw backendError("the answer is not one of our scripts'. Is this a Redis server?", {
+        retryable: false,
+        cause,
+      });
+    }
   }
 
   /** Narrows the window in which a failover loses the claim; a claim that too few have seen is undone. */
@@ -206,6 +203,8 @@ function toAnswer(reply: ClaimReply, grantMs: number): Answer {
       return { state: "capacity-mismatch", capacity: reply[1] };
     case "gone":
       return toGone(reply[1]);
+    default:
+      throw new TypeError("not an answer to a claim");
   }
 }
 
@@ -217,7 +216,22 @@ function toRenewal(reply: RenewReply): Renewal {
       return { state: "waiting", remainingMs: reply[1] / 1000, changeInMs: reply[2] / 1000 };
     case "gone":
       return toGone(reply[1]);
+    default:
+      throw new TypeError("not an answer to a renewal");
   }
+}
+
+function toRecord(name: string, [capacity, ...claims]: ListReply): ResourceRecord | undefined {
+  if (claims.length === 0) return undefined;
+  return {
+    name,
+    capacity,
+    claims: claims.map(([id, ticket, weight, who, ageUs, remainingUs]) => {
+      const [owner, note] = JSON.parse(who.slice(who.indexOf(" ") + 1)) as [Owner, string];
+      const [ageMs, remainingMs] = [ageUs / 1000, remainingUs / 1000];
+      return { name, id, ticket: BigInt(ticket), weight, owner, note, ageMs, remainingMs };
+    }),
+  };
 }
 
 function toGone(forced: string): Gone {

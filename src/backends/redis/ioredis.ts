@@ -1,4 +1,5 @@
 import type { RedisClient, Script, Subscription } from "./client.js";
+import { within } from "./errors.js";
 import type { RedisAddress } from "./url.js";
 
 /** The part of an ioredis client (`Redis` or `Cluster`, version 5 or 6) that is used here. */
@@ -14,6 +15,7 @@ interface Node extends IoredisLike {
   connect(): Promise<void>;
   disconnect(): void;
   subscribe(channel: string): Promise<unknown>;
+  select(db: number): Promise<unknown>;
   info(section: string): Promise<string>;
   scan(
     cursor: string,
@@ -45,7 +47,7 @@ export function isIoredis(client: object): client is IoredisLike {
   return "evalsha" in client && "options" in client;
 }
 
-export function fromIoredis(given: IoredisLike, close: () => Promise<void>): RedisClient {
+export function fromIoredis(given: IoredisLike, timeoutMs: number, close: () => Promise<void>): RedisClient {
   const client = given as Node;
   const cluster = "isCluster" in client && client.isCluster === true ? (client as Cluster) : undefined;
   const masters = () => cluster?.nodes("master") ?? [client];
@@ -78,19 +80,19 @@ export function fromIoredis(given: IoredisLike, close: () => Promise<void>): Red
       }
     },
     memoryInfo: () => Promise.all(masters().map((node) => node.info("memory"))),
-    subscribe: (channel, onMessage) => subscribe(cluster, client, channel, onMessage),
+    subscribe: (channel, onMessage) =>
+      subscribe(cluster?.nodes("all") ?? [client], channel, onMessage, timeoutMs),
     close,
   };
 }
 
 /** Any node of a cluster will do: classic publish/subscribe reaches them all. */
 async function subscribe(
-  cluster: Cluster | undefined,
-  client: Node,
+  nodes: readonly Node[],
   channel: string,
   onMessage: (message: string) => void,
+  timeoutMs: number,
 ): Promise<Subscription> {
-  const nodes = cluster?.nodes("all") ?? [client];
   const node = nodes[Math.floor(Math.random() * nodes.length)];
   if (node === undefined) throw new Error("no node of the cluster is known");
   const subscriber = node.duplicate({
@@ -107,8 +109,8 @@ async function subscribe(
   const broken = new Promise<void>((resolve) => subscriber.on("end", resolve));
   subscriber.on("message", (_channel: string, message: string) => onMessage(message));
   try {
-    await subscriber.connect();
-    await subscriber.subscribe(channel);
+    await within(subscriber.connect(), timeoutMs);
+    await within(subscriber.subscribe(channel), timeoutMs);
   } catch (error) {
     subscriber.disconnect();
     throw error;
@@ -157,12 +159,14 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
     lastError = error;
   });
   try {
-    await client.connect();
+    await within(client.connect(), timeoutMs);
+    // By itself it would go on with database 0 if there is no such one.
+    if (db !== 0) await within(client.select(db), timeoutMs);
   } catch (error) {
     client.disconnect();
     throw lastError ?? error;
   }
-  return fromIoredis(client, async () => client.disconnect());
+  return fromIoredis(client, timeoutMs, async () => client.disconnect());
 }
 
 // A client without a listener for "error" prints to the console; what fails is told by its command.

@@ -63,7 +63,7 @@ export class RedisLink {
   }
 
   async #connect(): Promise<RedisClient> {
-    const client = await bounded(this.#create(), this.#settings.timeoutMs * 2, this.#where, () => {});
+    const client = await this.#create();
     try {
       if (!this.#settings.acceptEviction) await this.#refuseEviction(client);
     } catch (error) {
@@ -80,8 +80,8 @@ export class RedisLink {
     const leaveOpen = async () => {};
     if (client !== undefined) {
       return isIoredis(client)
-        ? fromIoredis(client, leaveOpen)
-        : fromNodeRedis(client as NodeRedisLike, leaveOpen);
+        ? fromIoredis(client, timeoutMs, leaveOpen)
+        : fromNodeRedis(client as NodeRedisLike, timeoutMs, leaveOpen);
     }
     if (address === undefined) throw new Error("neither an address nor a client");
     const use = library ?? ((await isInstalled("ioredis")) ? "ioredis" : "redis");
@@ -106,7 +106,7 @@ export class RedisLink {
       throw error;
     }
     const policy = infos
-      .map((info) => /maxmemory_policy:(\S+)/.exec(info)?.[1])
+      .map((info) => /maxmemory_policy:(\S+)/.exec(String(info))?.[1])
       .find((found) => found !== undefined && found !== "noeviction");
     if (policy === undefined) return;
     throw new LockError(

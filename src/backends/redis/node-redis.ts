@@ -1,4 +1,5 @@
 import type { RedisClient, Subscription } from "./client.js";
+import { within } from "./errors.js";
 import type { RedisAddress } from "./url.js";
 
 interface ScriptOptions {
@@ -60,8 +61,12 @@ export function isNodeRedis(client: object): client is NodeRedisLike {
   return "evalSha" in client;
 }
 
-export function fromNodeRedis(given: NodeRedisLike, close: () => Promise<void>): RedisClient {
-  const shape = shapeOf(given);
+export function fromNodeRedis(
+  given: NodeRedisLike,
+  timeoutMs: number,
+  close: () => Promise<void>,
+): RedisClient {
+  const shape = shapeOf(given, timeoutMs);
   return {
     clustered: shape.clustered,
     keyPrefix: "",
@@ -98,7 +103,7 @@ interface Shape {
 }
 
 /** What differs between one server, a cluster and a sentinel's master. */
-function shapeOf(given: NodeRedisLike): Shape {
+function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
   if ("masters" in given) {
     const cluster = given as Cluster;
     return {
@@ -111,7 +116,7 @@ function shapeOf(given: NodeRedisLike): Shape {
       async subscribe(channel, onMessage) {
         const master = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
         if (master === undefined) throw new Error("no node of the cluster is known");
-        return subscribeAt(await cluster.nodeClient(master), channel, onMessage);
+        return subscribeAt(await cluster.nodeClient(master), channel, onMessage, timeoutMs);
       },
     };
   }
@@ -130,7 +135,7 @@ function shapeOf(given: NodeRedisLike): Shape {
     clustered: false,
     sendByKey: (_key, args) => client.sendCommand(args),
     masters: async () => [(args: readonly string[]) => client.sendCommand(args)],
-    subscribe: (channel, onMessage) => subscribeAt(client, channel, onMessage),
+    subscribe: (channel, onMessage) => subscribeAt(client, channel, onMessage, timeoutMs),
   };
 }
 
@@ -138,6 +143,7 @@ async function subscribeAt(
   node: Node,
   channel: string,
   onMessage: (message: string) => void,
+  timeoutMs: number,
 ): Promise<Subscription> {
   const subscriber = node.duplicate({ socket: { ...node.options?.socket, reconnectStrategy: false } });
   const broken = new Promise<void>((resolve) => {
@@ -152,8 +158,8 @@ async function subscribeAt(
     }
   };
   try {
-    await subscriber.connect();
-    await subscriber.subscribe(channel, onMessage);
+    await within(subscriber.connect(), timeoutMs);
+    await within(subscriber.subscribe(channel, onMessage), timeoutMs);
   } catch (error) {
     end();
     throw error;
@@ -212,12 +218,12 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     // By itself it would try for ever; the first error says what is wrong.
     const connecting = client.connect();
     connecting.catch(noop);
-    await Promise.race([connecting, failed]);
+    await within(Promise.race([connecting, failed]), timeoutMs);
   } catch (error) {
     await close();
     throw error;
   }
-  return fromNodeRedis(client, close);
+  return fromNodeRedis(client, timeoutMs, close);
 }
 
 // Without a listener an "error" event would end the process; what fails is told by its command.

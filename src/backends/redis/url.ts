@@ -11,23 +11,24 @@ export interface RedisAddress {
   readonly master?: string;
 }
 
-const SCHEMES: Readonly<Record<string, { kind: RedisAddress["kind"]; tls: boolean; port: number }>> = {
-  redis: { kind: "single", tls: false, port: 6379 },
-  rediss: { kind: "single", tls: true, port: 6379 },
-  "redis+sentinel": { kind: "sentinel", tls: false, port: 26379 },
-  "rediss+sentinel": { kind: "sentinel", tls: true, port: 26379 },
-  "redis+cluster": { kind: "cluster", tls: false, port: 6379 },
-  "rediss+cluster": { kind: "cluster", tls: true, port: 6379 },
-};
+const SCHEMES = new Map<string, { kind: RedisAddress["kind"]; tls: boolean; port: number }>([
+  ["redis", { kind: "single", tls: false, port: 6379 }],
+  ["rediss", { kind: "single", tls: true, port: 6379 }],
+  ["redis+sentinel", { kind: "sentinel", tls: false, port: 26379 }],
+  ["rediss+sentinel", { kind: "sentinel", tls: true, port: 26379 }],
+  ["redis+cluster", { kind: "cluster", tls: false, port: 6379 }],
+  ["rediss+cluster", { kind: "cluster", tls: true, port: 6379 }],
+]);
 
 /** Not `new URL`: an address may name several hosts. Nothing of the text is repeated in an error. */
 export function parseRedisUrl(url: string): RedisAddress {
-  const match = /^([a-z+]+):\/\/(?:([^@/]*)@)?([^/?#]*)(?:\/([^?#]*))?$/.exec(url);
-  const scheme = SCHEMES[match?.[1] ?? ""];
+  const match = /^([a-z+]+):\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?$/.exec(url);
+  const scheme = SCHEMES.get(match?.[1] ?? "");
   if (match === null || scheme === undefined) {
     throw invalidUrl("expected redis://host:port/db, redis+sentinel://h1,h2/master or redis+cluster://h1,h2");
   }
   const [, , credentials = "", hostList = "", path = ""] = match;
+  if (credentials.includes("@")) throw invalidUrl("an @ in a user name or password is written %40");
   const hosts = (hostList || "127.0.0.1").split(",").map((text) => parseHost(text, scheme.port));
   if (scheme.kind === "single" && hosts.length > 1) {
     throw invalidUrl("several hosts need redis+sentinel:// or redis+cluster://");
