@@ -191,6 +191,7 @@ class Wait implements PlaceListener, Cancellable {
     const failure = asLockError(error, `could not ask for "${this.name}"`);
     if (!failure.retryable || this.#ask.waitMs === 0) throw failure;
     this.#outageSinceMs ??= sentAtMs;
+    this.#lastFailure = failure;
     const outageMs = nowMs() - this.#outageSinceMs;
     // Making the first connection may take longer than a short ttl; that alone is no outage.
     if (outageMs >= this.#ask.ttlMs && this.#failures >= FEWEST_FAILURES)
@@ -199,7 +200,6 @@ class Wait implements PlaceListener, Cancellable {
     const longestMs = Math.min(LONGEST_BACKOFF_MS, this.#ask.ttlMs / 5);
     const backoffMs =
       Math.min(FIRST_BACKOFF_MS * 2 ** this.#failures++, longestMs) * (0.5 + Math.random() / 2);
-    this.#lastFailure = failure;
     await this.#pause(Math.min(backoffMs, this.#deadlineMs - nowMs()));
     return "again";
   }

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { durationMs, formatMs } from "#lib/core/duration.js";
@@ -60,13 +61,16 @@ describe("a duration", () => {
       [5],
       5n,
       new Date(0),
+      Object.create(null),
+      { toString: [] },
+      Symbol("5s"),
       "9".repeat(400).concat("s"),
       "x".repeat(10_000),
     ];
     for (const value of never) {
       try {
         durationMs("ttl", value);
-        expect.unreachable(`${String(value)} was taken for a duration`);
+        expect.unreachable(`${inspect(value)} was taken for a duration`);
       } catch (error) {
         expect(isLockError(error, "invalid-option"), String(error)).toBe(true);
         expect((error as Error).message).toMatch(/^ttl: /);

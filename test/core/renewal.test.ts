@@ -44,19 +44,19 @@ const TROUBLES: Readonly<Record<string, () => Promise<never>>> = {
 };
 
 describe("a renewal that fails", () => {
-  test.each(Object.entries(TROUBLES))(
-    "with %s is an event, is tried again, and costs nothing if it passes",
-    async (_, trouble) => {
-      const { backend, working, locks, types } = breakable({ ttl: 300 });
+  test("is an event, is tried again, and costs nothing if it passes, whatever it fails with", async () => {
+    const outcomes = Object.entries(TROUBLES).map(async ([name, trouble]) => {
+      const { backend, working, locks, types } = breakable({ ttl: 400 });
       const lease = await locks.mutex("x").acquire();
       backend.renew = trouble;
       await expect.poll(types, { interval: 5 }).toContain("renew-failed");
       backend.renew = working.renew;
-      await sleep(450);
-      expect(lease.held).toBe(true);
-      expect(types()).not.toContain("lost");
-    },
-  );
+      await sleep(600);
+      expect(lease.held, name).toBe(true);
+      expect(types(), name).not.toContain("lost");
+    });
+    await Promise.all(outcomes);
+  });
 
   test("until the deadline is a loss, told once and in time, and the run says so", async () => {
     const { backend, locks, types } = breakable({ ttl: 300 });

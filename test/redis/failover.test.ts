@@ -92,7 +92,7 @@ describe("replicas: 1", () => {
         library,
         prefix: `wait-${library}`,
         replicas: 1,
-        timeout: "1s",
+        timeout: "600ms",
       } as const;
       const locks = open(options, { ttl: TTL });
       const plain = open({ ...options, replicas: 0 });
@@ -129,7 +129,7 @@ describe("replicas: 1", () => {
         library,
         prefix: `crowd-${library}`,
         replicas: 1,
-        timeout: "1s",
+        timeout: "600ms",
       } as const;
       const locks = open(options, { ttl: "2s" });
       const lease = await locks.mutex("held").acquire();
@@ -138,7 +138,7 @@ describe("replicas: 1", () => {
         const tries = Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire());
         const outcomes = await Promise.allSettled(tries);
         expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
-        await sleep(1_500);
+        await sleep(1_200);
         expect(lease.held, String(lease.signal.reason)).toBe(true);
       } finally {
         for (const replica of replicas) replica.process.resume();
@@ -149,7 +149,7 @@ describe("replicas: 1", () => {
 
   test("a waiter that is let in by a ring waits for the replicas, too", async () => {
     const { replicas } = await newMaster(trio);
-    const options = { url: trio.url, prefix: "rung", timeout: "1s" } as const;
+    const options = { url: trio.url, prefix: "rung", timeout: "600ms" } as const;
     const holder = await open(options).mutex("x").acquire();
     const careful = open({ ...options, replicas: 1 }, { ttl: TTL });
     let got = false;

@@ -48,13 +48,13 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
 
   test("one lock that the server cannot serve does not cost the others of its batch their leases", async () => {
     const events: LockEvent[] = [];
-    const locks = open(options("batch"), { ttl: "900ms", onEvent: (event) => events.push(event) });
+    const locks = open(options("batch"), { ttl: "600ms", onEvent: (event) => events.push(event) });
     const names = Array.from({ length: 10 }, (_, index) => `name-${index}`);
     const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
     const client = look(server.node.port);
     const key = `${library}-batch:{name-4}`;
     await client.multi().del(key).rpush(key, "theirs").exec();
-    await sleep(2_000);
+    await sleep(1_300);
     expect(leases.filter((lease) => !lease.held).map(({ name }) => name)).toEqual(["name-4"]);
     expect(leases[4]?.signal.reason).toMatchObject({ code: "lost" });
     expect(events.some(({ type }) => type === "renew-failed")).toBe(true);
@@ -62,7 +62,7 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
   });
 
   test("a full memory is an error that may pass, never a grant, and who holds a lock keeps it", async () => {
-    const locks = open(options("full"), { ttl: "1s" });
+    const locks = open(options("full"), { ttl: "800ms" });
     const client = look(server.node.port);
     const held = await locks.mutex("held").acquire();
     const freed = await locks.mutex("freed").acquire();
@@ -72,10 +72,10 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     const refused = locks.mutex("new").tryAcquire();
     await expect(refused).rejects.toMatchObject({ code: "backend", retryable: true });
     await expect(refused).rejects.toThrow(/memory/);
-    const waiting = locks.mutex("new").acquire({ wait: 300 });
+    const waiting = locks.mutex("new").acquire({ wait: 200 });
     await expect(waiting).rejects.toMatchObject({ code: "backend" });
     await expect(locks.mutex("held").tryAcquire()).resolves.toBeNull();
-    await sleep(1_300);
+    await sleep(1_000);
     expect(held.held, "its renewal needs no memory").toBe(true);
     expect(await freed.release(), "giving back needs no memory").toBe(true);
   });

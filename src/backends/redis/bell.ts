@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { News, Ring, Unwatch } from "../../core/backend.js";
+import type { Force, Ring, Unwatch } from "../../core/backend.js";
 import type { Subscription } from "./client.js";
 import { bellChannel } from "./keys.js";
 
@@ -67,24 +67,26 @@ export class Bell {
     this.#retry = setTimeout(() => void this.#stand(), delayMs).unref();
   }
 
-  /** `<ticket> <id> granted`, or `<ticket> <id> <JSON of why it was forced away>`. */
+  /** `<ticket> <id> granted`, or `<ticket> <id> <JSON of why it was forced away>`; anything else is noise. */
   #hear(message: string): void {
-    const [ticket = "", id = ""] = message.split(" ", 2);
-    const ring = this.#watched.get(id);
-    if (ring === undefined || !/^\d+$/.test(ticket)) return;
-    const rest = message.slice(ticket.length + id.length + 2);
-    ring(
-      rest === "granted" ? { state: "granted", ticket: BigInt(ticket) } : forcedNews(rest, BigInt(ticket)),
-    );
+    const [, ticket, id, rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
+    const ring = id === undefined ? undefined : this.#watched.get(id);
+    if (ring === undefined || ticket === undefined) return;
+    const granted = rest === "granted";
+    const force = granted ? undefined : parseForce(rest);
+    if (granted) ring({ state: "granted", ticket: BigInt(ticket) });
+    else if (force !== undefined) ring({ state: "gone", loss: "forced", ticket: BigInt(ticket), ...force });
   }
 }
 
-function forcedNews(json: string, ticket: bigint): News {
-  return { state: "gone", loss: "forced", ticket, ...parseForce(json) };
-}
-
 /** What an operator said, as the scripts keep it. */
-export function parseForce(json: string): { reason?: string; by?: string } {
-  const { reason, by } = JSON.parse(json) as { reason?: string; by?: string };
-  return { ...(reason === undefined ? undefined : { reason }), ...(by === undefined ? undefined : { by }) };
+export function parseForce(json: string): Force | undefined {
+  try {
+    const { reason, by } = JSON.parse(json) as { reason?: unknown; by?: unknown };
+    if (typeof reason !== "string") return undefined;
+    return typeof by === "string" ? { reason, by } : { reason };
+  } catch {
+    // Not written by our scripts: anybody may publish on a channel.
+    return undefined;
+  }
 }

@@ -42,6 +42,13 @@ export interface RedisClient {
   close(): Promise<void>;
 }
 
+/** What those say who can be asked: a node that is down is no reason not to use the others. */
+export async function fromAnyOf<T>(questions: readonly Promise<T>[]): Promise<readonly T[]> {
+  const outcomes = await Promise.allSettled(questions);
+  const answers = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  return answers.length > 0 ? answers : Promise.all(questions);
+}
+
 /** Runs a script by its hash; scripts vanish on a restart, a failover and SCRIPT FLUSH, at any time. */
 export function runScript(
   client: RedisClient,

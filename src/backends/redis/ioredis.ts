@@ -1,4 +1,4 @@
-import type { RedisClient, Script, Subscription } from "./client.js";
+import { fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
 import type { RedisAddress } from "./url.js";
 
@@ -79,7 +79,7 @@ export function fromIoredis(given: IoredisLike, timeoutMs: number, close: () => 
         } while (cursor !== "0");
       }
     },
-    memoryInfo: () => Promise.all(masters().map((node) => node.info("memory"))),
+    memoryInfo: () => fromAnyOf(masters().map((node) => node.info("memory"))),
     subscribe: (channel, onMessage) =>
       subscribe(cluster?.nodes("all") ?? [client], channel, onMessage, timeoutMs),
     close,
@@ -144,6 +144,8 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
           enableOfflineQueue: false,
           enableReadyCheck: false,
           slotsRefreshTimeout: timeoutMs,
+          // The default of 16 attempts would outlast the time that a request may take.
+          maxRedirections: 4,
           clusterRetryStrategy: retryStrategy,
           redisOptions: common,
         })

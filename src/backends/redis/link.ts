@@ -117,6 +117,8 @@ export class RedisLink {
 
   #replace(stuck: RedisClient): void {
     if (this.#ready !== stuck || this.#settings.client !== undefined) return;
+    // In a cluster one node that does not answer is no reason to hang up on the others.
+    if (stuck.clustered) return;
     this.#ready = undefined;
     this.#client = undefined;
     // It does not answer; closing it may not either, and nobody waits for that.

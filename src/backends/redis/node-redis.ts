@@ -1,4 +1,4 @@
-import type { RedisClient, Subscription } from "./client.js";
+import { fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
 import type { RedisAddress } from "./url.js";
 
@@ -88,7 +88,7 @@ export function fromNodeRedis(
     },
     async memoryInfo() {
       const masters = await shape.masters();
-      return Promise.all(masters.map(async (send) => String(await send(["INFO", "memory"]))));
+      return fromAnyOf(masters.map(async (send) => String(await send(["INFO", "memory"]))));
     },
     subscribe: shape.subscribe,
     close,
@@ -212,16 +212,22 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
   const close = async () => {
     await client.destroy();
   };
-  const failed = new Promise<never>((_, reject) => client.on("error", (error: Error) => reject(error)));
+  let lastError: Error | undefined;
+  // One server is down for good with its first error; of several hosts others may be there.
+  const failed = new Promise<never>((_, reject) =>
+    client.on("error", (error: Error) => {
+      lastError = error;
+      if (address.kind === "single") reject(error);
+    }),
+  );
   failed.catch(noop);
   try {
-    // By itself it would try for ever; the first error says what is wrong.
     const connecting = client.connect();
     connecting.catch(noop);
     await within(Promise.race([connecting, failed]), timeoutMs);
   } catch (error) {
     await close();
-    throw error;
+    throw lastError ?? error;
   }
   return fromNodeRedis(client, timeoutMs, close);
 }

@@ -7,6 +7,12 @@ if not head then return 0 end
 local ticket, onlyId, ttl = string.match(head, '^f (%d+) (%S+) (%d+)')
 if onlyId == ARGV[1] and ARGV[3] == '' then
   local time = redis.call('TIME')
-  redis.call('SET', KEYS[1], ticket, 'PX', ARGV[2])
-  return ticket + ttl > time[1] * 1000000 + time[2] and 1 or 0
+  local now = time[1] * 1000000 + time[2]
+  -- A clock that was set back needs the counter for longer than the retention.
+  if now >= tonumber(ticket) then
+    local kept = redis.pcall('SET', KEYS[1], ticket, 'PX', ARGV[2])
+    -- The server's memory is full: then without the counter, whose floor is the clock.
+    if kept.err then redis.call('DEL', KEYS[1]) end
+    return ticket + ttl > now and 1 or 0
+  end
 end

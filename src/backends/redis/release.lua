@@ -5,6 +5,7 @@
 -- Out   1 if the claim was there, else 0
 
 local id, retentionMs, force = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+insistOnWriting(KEYS[2])
 local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)

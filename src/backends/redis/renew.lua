@@ -7,6 +7,7 @@
 local retentionMs = tonumber(ARGV[1])
 local now = serverTime()
 local answers = {}
+insistOnWriting(KEYS[2])
 
 for index = 1, #KEYS / 5 do
   local arg = (index - 1) * 3 + 1

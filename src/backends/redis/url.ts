@@ -61,7 +61,7 @@ export function describeAddress(address: RedisAddress): string {
 }
 
 function parseHost(text: string, defaultPort: number): { host: string; port: number } {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(text);
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3] ?? defaultPort);
   if (host === undefined || port < 1 || port > 65_535) throw invalidUrl("a host must look like name:port");
