@@ -1,11 +1,14 @@
 import type { Backend } from "./core/backend.js";
 import { invalidOption, LockError } from "./core/errors.js";
-import { createLocks, type Locks, type LocksOptions } from "./locks/locks.js";
+import { knownOptions } from "./core/options.js";
+import { createLocks, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
 
 export interface ConnectOptions extends LocksOptions {
   /** What the keys of a shared server begin with; `"locktender"` if not given. */
   readonly prefix?: string;
 }
+
+const CONNECT_OPTIONS = new Set([...LOCKS_OPTIONS, "prefix"]);
 
 type Open = (url: string, prefix: string | undefined) => Promise<Backend>;
 
@@ -40,6 +43,7 @@ const ENGINES = new Map<string, Open>([
 
 /** Opens the engine that the URL names, and makes sure that it answers. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
+  knownOptions(options, CONNECT_OPTIONS, "connect");
   const { prefix, ...rest } = options;
   const backend = await openBackend(url, prefix);
   try {

@@ -12,6 +12,7 @@ export function nowMs(): number {
 const SHORTEST_SLEEP_MS = 1_000;
 
 let awakeOffsetMs = uptime() * 1_000 - performance.now();
+let lastMs = performance.now();
 let slept = 0;
 
 /**
@@ -19,12 +20,14 @@ let slept = 0;
  * stands still in a sleep, `os.uptime()` does not. It may only end trust, so it never goes back.
  */
 export function lookForSleepMs(): number {
-  const offsetMs = uptime() * 1_000 - performance.now();
+  const monotonicMs = performance.now();
+  const offsetMs = uptime() * 1_000 - monotonicMs;
   const gapMs = offsetMs - awakeOffsetMs;
-  if (gapMs >= SHORTEST_SLEEP_MS) {
-    slept += gapMs;
-    awakeOffsetMs = offsetMs;
-  }
+  // A clock that runs backwards or ahead of the uptime has been replaced (by fake timers, and back).
+  const replaced = monotonicMs < lastMs || gapMs <= -SHORTEST_SLEEP_MS;
+  if (!replaced && gapMs >= SHORTEST_SLEEP_MS) slept += gapMs;
+  if (replaced || gapMs >= SHORTEST_SLEEP_MS) awakeOffsetMs = offsetMs;
+  lastMs = monotonicMs;
   return slept;
 }
 

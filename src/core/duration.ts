@@ -44,24 +44,24 @@ function parse(value: unknown): number | undefined {
 }
 
 function show(value: unknown): string {
-  return typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value).slice(0, 40);
+  if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
+  return typeof value === "object" && value !== null ? "an object" : String(value).slice(0, 40);
 }
 
 /** A duration as people say it: `250 ms`, `4.2 s`, `3 m 20 s`. */
 export function formatMs(ms: number): string {
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${trim(ms / 1_000)} s`;
-  if (ms < 3_600_000) return pair(ms, 60_000, "m", 1_000, "s");
-  if (ms < 86_400_000) return pair(ms, 3_600_000, "h", 60_000, "m");
-  return pair(ms, 86_400_000, "d", 3_600_000, "h");
+  if (Math.round(ms) < 1_000) return `${Math.round(ms)} ms`;
+  const tenths = Math.round(ms / 100);
+  if (tenths < 600) return `${tenths / 10} s`;
+  const seconds = Math.max(60, Math.floor(ms / 1_000));
+  if (seconds < 3_600) return pair(seconds, 60, "m", "s");
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1_440) return pair(minutes, 60, "h", "m");
+  return pair(Math.floor(minutes / 60), 24, "d", "h");
 }
 
-function trim(value: number): string {
-  return value.toFixed(1).replace(/\.0$/, "");
-}
-
-function pair(ms: number, bigMs: number, big: string, smallMs: number, small: string): string {
-  const whole = Math.floor(ms / bigMs);
-  const rest = Math.floor((ms - whole * bigMs) / smallMs);
+function pair(count: number, perBig: number, big: string, small: string): string {
+  const whole = Math.floor(count / perBig);
+  const rest = count - whole * perBig;
   return rest === 0 ? `${whole} ${big}` : `${whole} ${big} ${rest} ${small}`;
 }

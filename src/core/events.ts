@@ -61,14 +61,17 @@ export class Events {
     const topic = CHANNELS[event.type];
     if (topic.hasSubscribers) topic.publish(event);
     if (this.#listener === undefined) return;
-    try {
-      this.#listener(event);
-    } catch (error) {
-      // A listener that throws must not break a lock; whoever wrote it still wants to know.
+    // A listener that throws must not break a lock; whoever wrote it still wants to know.
+    const warn = (error: unknown) =>
       process.emitWarning(
         `locktender: onEvent threw on "${event.type}": ${String(error)}`,
         "LocktenderWarning",
       );
+    try {
+      const result: unknown = this.#listener(event);
+      if (result instanceof Promise) result.catch(warn);
+    } catch (error) {
+      warn(error);
     }
   }
 }

@@ -36,9 +36,10 @@ export function groupOf(name: string): string {
 
 export function joinParts(parts: readonly string[]): string {
   if (parts.length === 0) throw invalidName("a lock's name needs at least one part.");
-  return parts
-    .map((part) => checkText(part, "each part of a lock's name").replace(/[\\:]/g, "\\$&"))
-    .join(":");
+  // Array.from visits the holes of a sparse array, too.
+  return Array.from(parts, (part) =>
+    checkText(part, "each part of a lock's name").replace(/[\\:]/g, "\\$&"),
+  ).join(":");
 }
 
 function checkText(text: unknown, what: string): string {

@@ -3,7 +3,7 @@ import type { Backend, Traits } from "../core/backend.js";
 import type { Owner } from "../core/claim.js";
 import { Connection } from "../core/connection.js";
 import type { Duration } from "../core/duration.js";
-import { LockError } from "../core/errors.js";
+import { invalidOption, LockError } from "../core/errors.js";
 import { Events, type LockEventListener } from "../core/events.js";
 import { type ResourceView, viewOf } from "../core/inspect.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
@@ -100,6 +100,19 @@ export class Locks {
 /** Locks on an engine that is already at hand; connects on first use. */
 export function createLocks(backend: Backend, options: LocksOptions = {}): Locks {
   knownOptions(options, LOCKS_OPTIONS, "createLocks");
+  if (
+    typeof backend !== "object" ||
+    backend === null ||
+    typeof backend.claim !== "function" ||
+    !backend.traits
+  ) {
+    throw invalidOption(
+      'createLocks: the first argument must be an engine, such as redis({ url }) of "locktender/redis".',
+    );
+  }
+  if (options.onEvent !== undefined && typeof options.onEvent !== "function") {
+    throw invalidOption("onEvent: must be a function.");
+  }
   requireTraits(backend.traits, options.require ?? {});
   const defaults = { ttlMs: ttlOption(options.ttl ?? "15s"), waitMs: waitOption(options.wait ?? "30s") };
   const connection = new Connection(backend, new Events(options.onEvent), ownerOf(options.owner ?? {}));
@@ -123,7 +136,7 @@ function ownerOf(given: NonNullable<LocksOptions["owner"]>): Owner {
   knownOptions(given, new Set(["service", "instance", "version"]), "owner");
   for (const [key, value] of Object.entries(given)) {
     if (value !== undefined && (typeof value !== "string" || value.length > 200)) {
-      throw new LockError("invalid-option", `owner.${key}: must be a string of at most 200 characters.`);
+      throw invalidOption(`owner.${key}: must be a string of at most 200 characters.`);
     }
   }
   const host = hostname();

@@ -218,7 +218,7 @@ export const BUGS: readonly Bug[] = [
   },
   {
     name: "minHold forgotten at the release",
-    edits: [{ file: LUA, find: "claim.granted + claim.minHold > now then", replace: "false then" }],
+    edits: [{ file: LUA, find: "claim.granted > 0 and heldUntil > now then", replace: "false then" }],
     caughtBy: [SINGLE, "minHold: nobody else is let in earlier"],
   },
   {

@@ -45,13 +45,13 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     const channels = await channelsOf(client, `${library}-one`);
     expect(channels).toHaveLength(1);
     expect(await client.pubsub("NUMSUB", ...channels)).toEqual([channels[0], 1]);
-    const subscribers = String(await client.client("LIST", "TYPE", "pubsub"))
+    const subscribers = String(await client.call("CLIENT", "LIST", "TYPE", "pubsub"))
       .trim()
       .split("\n");
     expect(subscribers).toHaveLength(1);
     await locks.close({ drain: 0, abort: 0 });
     await expect.poll(() => channelsOf(client, `${library}-one`)).toEqual([]);
-    const left = String(await client.client("LIST"))
+    const left = String(await client.call("CLIENT", "LIST"))
       .trim()
       .split("\n");
     expect(left, "only the test's own connection is left").toHaveLength(1);
@@ -65,7 +65,7 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
       const holder = await holders.mutex("x").acquire();
       const waiting = locks.mutex("x").acquire();
       await queued(holders, "x", 1);
-      await client.client("KILL", "TYPE", "pubsub");
+      await client.call("CLIENT", "KILL", "TYPE", "pubsub");
       await holder.release(); // rings into the void
       const releasedAt = performance.now();
       const lease = await waiting;

@@ -76,7 +76,7 @@ export function fromNodeRedis(
       return Number(await shape.sendByKey(key, ["WAIT", String(replicas), String(timeoutMs)]));
     },
     async *scan(pattern) {
-      for (const send of await shape.masters()) {
+      for (const send of shape.masters()) {
         let cursor = "0";
         do {
           const reply = await send(["SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT]);
@@ -86,9 +86,9 @@ export function fromNodeRedis(
         } while (cursor !== "0");
       }
     },
-    async memoryInfo() {
-      const masters = await shape.masters();
-      return fromAnyOf(masters.map(async (send) => String(await send(["INFO", "memory"]))));
+    memoryInfo: () => {
+      const ask = async (send: Send) => String(await within(send(["INFO", "memory"]), timeoutMs / 2));
+      return fromAnyOf(shape.masters().map(ask));
     },
     subscribe: shape.subscribe,
     close,
@@ -98,7 +98,7 @@ export function fromNodeRedis(
 interface Shape {
   readonly clustered: boolean;
   sendByKey(key: string, args: readonly string[]): Promise<unknown>;
-  masters(): Promise<readonly Send[]>;
+  masters(): readonly Send[];
   subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription>;
 }
 
@@ -109,10 +109,8 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
     return {
       clustered: true,
       sendByKey: (key, args) => cluster.sendCommand(key, false, args),
-      async masters() {
-        const nodes = await Promise.all(cluster.masters.map((node) => cluster.nodeClient(node)));
-        return nodes.map((node) => (args: readonly string[]) => node.sendCommand(args));
-      },
+      masters: () =>
+        cluster.masters.map((node) => async (args) => (await cluster.nodeClient(node)).sendCommand(args)),
       async subscribe(channel, onMessage) {
         const master = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
         if (master === undefined) throw new Error("no node of the cluster is known");
@@ -126,7 +124,7 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
     return {
       clustered: false,
       sendByKey: (_key, args) => send(args),
-      masters: async () => [send],
+      masters: () => [send],
       subscribe: (channel, onMessage) => subscribeBySentinel(sentinel, channel, onMessage),
     };
   }
@@ -134,7 +132,7 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
   return {
     clustered: false,
     sendByKey: (_key, args) => client.sendCommand(args),
-    masters: async () => [(args: readonly string[]) => client.sendCommand(args)],
+    masters: () => [(args) => client.sendCommand(args)],
     subscribe: (channel, onMessage) => subscribeAt(client, channel, onMessage, timeoutMs),
   };
 }
@@ -200,7 +198,11 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
   const common = { username, password, disableOfflineQueue: true, name: "locktender" };
   const client =
     address.kind === "cluster"
-      ? createCluster({ rootNodes: hosts.map((host) => ({ socket: host })), defaults: { ...common, socket } })
+      ? createCluster({
+          minimizeConnections: true,
+          rootNodes: hosts.map((host) => ({ socket: host })),
+          defaults: { ...common, socket },
+        })
       : address.kind === "sentinel"
         ? createSentinel({
             name: master,

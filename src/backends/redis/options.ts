@@ -51,7 +51,10 @@ export function readRedisOptions(options: RedisOptions): RedisSettings {
   const { url, client, library, prefix = "locktender", replicas = 0, eviction = "refuse" } = options;
   if ((url === undefined) === (client === undefined))
     throw invalidOption("redis: give either a url or a client.");
-  if (client !== undefined && (typeof client !== "object" || !(isIoredis(client) || isNodeRedis(client)))) {
+  if (
+    client !== undefined &&
+    (typeof client !== "object" || client === null || !(isIoredis(client) || isNodeRedis(client)))
+  ) {
     throw invalidOption("client: must be a client of ioredis or of node-redis.");
   }
   if (library !== undefined && library !== "ioredis" && library !== "redis") {

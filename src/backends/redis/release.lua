@@ -16,9 +16,11 @@ if not claim or (claim.left and force == '') then
   return 0
 end
 
-if force == '' and claim.granted > 0 and claim.granted + claim.minHold > now then
+-- Counted from now at the latest: the clock may have been set back since the grant.
+local heldUntil = math.min(claim.granted, now) + claim.minHold
+if force == '' and claim.granted > 0 and heldUntil > now then
   -- Its holder is gone, but nobody else may come in before the minimal time is over.
-  claim.left, claim.deadline = true, claim.granted + claim.minHold
+  claim.left, claim.deadline = true, heldUntil
   store(l, id, claim)
 else
   remove(l, id, claim)
