@@ -107,7 +107,7 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
     !backend.traits
   ) {
     throw invalidOption(
-      'createLocks: the first argument must be a backend, as the engines' own modules make it.',
+      "createLocks: the first argument must be a backend, as the modules of the engines make it.",
     );
   }
   if (options.onEvent !== undefined && typeof options.onEvent !== "function") {

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir, uptime } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -64,22 +64,28 @@ describe("clocks", () => {
 
 describe("timers", () => {
   test("after a blocked loop, microtasks and even sockets run before a timer that was due long ago", async () => {
-    const server = createServer((socket) => socket.end("x")).listen(0, "127.0.0.1");
-    onTestFinished(() => void server.close());
+    const accepted: Socket[] = [];
+    const server = createServer((socket) => accepted.push(socket)).listen(0, "127.0.0.1");
     await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
     const order: string[] = [];
-    const timer = new Promise<void>((resolve) => {
-      setTimeout(() => {
-        order.push("timer");
-        resolve();
-      }, 20);
-    });
-    const micro = sleep(0).then(() => {
+    // Whichever of them hears first blocks; the other has been ready for just as long.
+    const onData = () => {
+      if (order.length > 0) return void order.push("socket");
+      order.push("blocked");
+      setTimeout(() => order.push("timer"), 5);
       block(60);
       queueMicrotask(() => order.push("microtask"));
+    };
+    const clients = [1, 2].map(() => connect(port, "127.0.0.1").once("data", onData));
+    onTestFinished(() => {
+      for (const socket of [...clients, ...accepted]) socket.destroy();
+      server.close();
     });
-    await Promise.all([timer, micro]);
-    expect(order).toEqual(["microtask", "timer"]);
+    await expect.poll(() => accepted.length).toBe(2);
+    for (const socket of accepted) socket.write("x");
+    await expect.poll(() => order).toContain("timer");
+    expect(order).toEqual(["blocked", "microtask", "socket", "timer"]);
   });
 
   test("a timer is never early by more than a millisecond, and late by as much as the loop is blocked", async () => {
