@@ -148,10 +148,10 @@ class Wait implements PlaceListener, Cancellable {
       if (this.#place.trusted()) return "granted";
       return this.#failed(this.#tooSlow(), sentAtMs);
     }
-    this.#outageSinceMs = undefined;
-    this.#failures = 0;
     switch (answer.state) {
       case "waiting":
+        this.#outageSinceMs = undefined;
+        this.#failures = 0;
         this.#place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
         this.#connection.lookout.enter(this);
         this.#connection.lookout.expect(this.name, answer.changeInMs);

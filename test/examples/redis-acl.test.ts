@@ -9,7 +9,7 @@ const USER = "locktender";
 const PASSWORD = "a-long-password";
 const PAGE = "docs/engines/redis.md";
 /** What the page says that one can do without, at a price. */
-const DISPENSABLE = ["+info", "+subscribe"];
+const DISPENSABLE = ["+info", "+subscribe", "+publish"];
 const TTL_MS = 2_000;
 /** After this, a holder and a waiter have been renewed. */
 const RENEWED_MS = TTL_MS / 3 + 50;

@@ -120,32 +120,29 @@ describe("replicas: 1", () => {
     },
   );
 
-  test.each(LIBRARIES)(
-    "while no replica answers, who holds a lock keeps it, however many others ask, by %s",
-    async (library) => {
-      const { replicas } = await newMaster(trio);
-      const options = {
-        url: trio.url,
-        library,
-        prefix: `crowd-${library}`,
-        replicas: 1,
-        timeout: "600ms",
-      } as const;
-      const locks = open(options, { ttl: "2s" });
-      const lease = await locks.mutex("held").acquire();
-      for (const replica of replicas) replica.process.pause();
-      try {
-        const tries = Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire());
-        const outcomes = await Promise.allSettled(tries);
-        expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
-        await sleep(1_200);
-        expect(lease.held, String(lease.signal.reason)).toBe(true);
-      } finally {
-        for (const replica of replicas) replica.process.resume();
-      }
-      expect(await lease.release()).toBe(true);
-    },
-  );
+  test("while no replica answers, who holds a lock keeps it, however many others ask", async () => {
+    const { replicas } = await newMaster(trio);
+    const parties = await Promise.all(
+      LIBRARIES.map(async (library) => {
+        const prefix = `crowd-${library}`;
+        const locks = open({ url: trio.url, library, prefix, replicas: 1, timeout: "600ms" }, { ttl: "2s" });
+        return { locks, lease: await locks.mutex("held").acquire() };
+      }),
+    );
+    for (const replica of replicas) replica.process.pause();
+    try {
+      const tries = parties.flatMap(({ locks }) =>
+        Array.from({ length: 12 }, (_, index) => locks.mutex(`asked-${index}`).tryAcquire()),
+      );
+      const outcomes = await Promise.allSettled(tries);
+      expect(outcomes.map(({ status }) => status)).toEqual(tries.map(() => "rejected"));
+      await sleep(1_200);
+      for (const { lease } of parties) expect(lease.held, String(lease.signal.reason)).toBe(true);
+    } finally {
+      for (const replica of replicas) replica.process.resume();
+    }
+    for (const { lease } of parties) expect(await lease.release()).toBe(true);
+  });
 
   test("a waiter that is let in by a ring waits for the replicas, too", async () => {
     const { replicas } = await newMaster(trio);

@@ -73,6 +73,7 @@ class RedisBackend implements Backend {
 
   /** Renewals of many locks share a script, except where a cluster keeps the locks apart. */
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    if (claims.length === 0) return [];
     const clustered = await this.#link.use(async (client) => client.clustered);
     if (!clustered) return this.#renewTogether(claims);
     // A node that is down must not cost the locks of the other nodes their renewal.
