@@ -1,8 +1,9 @@
-/** One change to the compiled code. The text must be there exactly once. */
+/** One change to the compiled code. The text must be there exactly once, or as often as is said. */
 export interface Edit {
   readonly file: string;
   readonly find: string;
   readonly replace: string;
+  readonly times?: number;
 }
 
 /** A bug as somebody might well write it, and the test whose business it is to notice. */
@@ -76,6 +77,7 @@ export const BUGS: readonly Bug[] = [
         file: LUA,
         find: "local now = time[1] * 1000000 + time[2]",
         replace: "local now = tonumber(ARGV[#ARGV])",
+        times: 2,
       },
       {
         file: "backends/redis/index.js",

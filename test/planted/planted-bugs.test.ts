@@ -22,9 +22,9 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 async function plant(bug: Pick<Bug, "name" | "edits">): Promise<string> {
   const dist = await mkdtemp(join(folder, "dist-"));
   await cp(join(root, "dist"), dist, { recursive: true });
-  for (const { file, find, replace } of bug.edits) {
+  for (const { file, find, replace, times = 1 } of bug.edits) {
     const parts = (await readFile(join(dist, file), "utf8")).split(find);
-    expect(parts.length - 1, `"${find}" must be in ${file} exactly once`).toBe(1);
+    expect(parts.length - 1, `how often "${find}" is in ${file}`).toBe(times);
     await writeFile(join(dist, file), parts.join(replace));
   }
   return dist;
