@@ -28,24 +28,26 @@ export interface Ask {
 /** The request that asks for a place, refreshes it, or changes its note. */
 export function claimRequest(connection: Connection, ask: Ask, place: Place, note = ask.note): ClaimRequest {
   const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = ask;
+  const { id, ticket } = place;
+  const { owner } = connection;
   return {
     name,
-    id: place.id,
-    ...(place.ticket === undefined ? undefined : { ticket: place.ticket }),
+    id,
+    ticket,
     weight,
     capacity,
     ttlMs,
     fixed,
     minHoldMs,
     queue: waitMs > 0,
-    ...(maxWaiters === undefined ? undefined : { maxWaiters }),
-    owner: connection.owner,
+    maxWaiters,
+    owner,
     note,
   };
 }
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
-export async function acquire(connection: Connection, ask: Ask): Promise<Hold | undefined> {
+export function acquire(connection: Connection, ask: Ask): Promise<Hold | undefined> {
   connection.assertOpen(ask.name);
   ask.signal?.throwIfAborted();
   return new Wait(connection, ask).run();
@@ -172,6 +174,8 @@ class Wait implements PlaceListener, Cancellable {
     const asked = this.#connection.backend.claim(claimRequest(this.#connection, this.#ask, this.#place));
     const first = this.#inFlight === undefined;
     this.#inFlight = asked;
+    // Most questions are the first, are answered at once, and nobody can call them off but a closing.
+    if (first && this.#ask.signal === undefined) return asked;
     return new Promise((resolve, reject) => {
       this.#interrupt = reject;
       asked.then(resolve, reject);

@@ -23,7 +23,7 @@ export interface ClaimRequest {
   readonly name: string;
   readonly id: string;
   /** The ticket of my last answer: ask about that place only, and never make a new one. */
-  readonly ticket?: bigint;
+  readonly ticket?: bigint | undefined;
   readonly weight: number;
   readonly capacity: number;
   readonly ttlMs: number;
@@ -34,7 +34,7 @@ export interface ClaimRequest {
   /** Keep a place if not admitted. A claim that only tries draws no ticket when refused. */
   readonly queue: boolean;
   /** Refuse a new place when this many already wait. */
-  readonly maxWaiters?: number;
+  readonly maxWaiters?: number | undefined;
   readonly owner: Owner;
   readonly note: string;
 }

@@ -57,6 +57,11 @@ export class Events {
     this.#listener = listener;
   }
 
+  /** Whether anybody listens: what happens at every grant is not even put together for nobody. */
+  wants(type: LockEvent["type"]): boolean {
+    return this.#listener !== undefined || CHANNELS[type].hasSubscribers;
+  }
+
   emit(event: LockEvent): void {
     const topic = CHANNELS[event.type];
     if (topic.hasSubscribers) topic.publish(event);

@@ -71,9 +71,9 @@ export class Hold implements PlaceListener {
     this.#users++;
   }
 
-  async leave(): Promise<boolean> {
+  leave(): Promise<boolean> {
     this.#users--;
-    return this.#users > 0 ? this.live : this.giveBack();
+    return this.#users > 0 ? Promise.resolve(this.live) : this.giveBack();
   }
 
   giveBack(): Promise<boolean> {
@@ -93,14 +93,18 @@ export class Hold implements PlaceListener {
       return false;
     }
     const found = await connection.release(place);
-    connection.events.emit({
-      type: "released",
-      name: this.name,
-      group: groupOf(this.name),
-      token: this.token,
-      heldMs: nowMs() - this.grantedAtMs,
-      stillOurs: found,
-    });
+    if (connection.events.wants("released")) {
+      const heldMs = nowMs() - this.grantedAtMs;
+      const { name, token } = this;
+      connection.events.emit({
+        type: "released",
+        name,
+        group: groupOf(name),
+        token,
+        heldMs,
+        stillOurs: found,
+      });
+    }
     return found;
   }
 

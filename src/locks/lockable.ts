@@ -92,14 +92,11 @@ export class EngineLock implements Lockable {
     const startMs = nowMs();
     const hold = await traced(connection, ask);
     if (hold === undefined) return undefined;
-    const waitedMs = nowMs() - startMs;
-    connection.events.emit({
-      type: "acquired",
-      name: this.name,
-      group: groupOf(this.name),
-      token: hold.token,
-      waitedMs,
-    });
+    if (connection.events.wants("acquired")) {
+      const { name } = this;
+      const waitedMs = nowMs() - startMs;
+      connection.events.emit({ type: "acquired", name, group: groupOf(name), token: hold.token, waitedMs });
+    }
     return new Lease(hold, outer);
   }
 }

@@ -44,29 +44,8 @@ function scrubbed(error: Error): Error {
   return error;
 }
 
-/** Every request settles, whatever the client library does with it. */
-export function bounded<T>(
-  work: Promise<T>,
-  timeoutMs: number,
-  where: string,
-  onTimeout: () => void,
-): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(backendError(`Redis at ${where}: no answer within ${timeoutMs} ms`, { retryable: true }));
-      onTimeout();
-    }, timeoutMs);
-    work.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(redisError(error, where));
-      },
-    );
-  });
+export function lateError(timeoutMs: number, where: string): LockError {
+  return backendError(`Redis at ${where}: no answer within ${timeoutMs} ms`, { retryable: true });
 }
 
 /** For a step of making a connection, whose library may wait for ever. */

@@ -35,7 +35,7 @@ class RedisBackend implements Backend {
   readonly #settings: RedisSettings;
   readonly #link: RedisLink;
   readonly #bell: Bell;
-  #owner: readonly [Owner, string] | undefined;
+  #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
 
   constructor(settings: RedisSettings) {
     this.#settings = settings;
@@ -48,14 +48,12 @@ class RedisBackend implements Backend {
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const keys = lockKeys(this.#settings.prefix, request.name);
-    const { id, ticket = 0, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
+    const { id, ticket = 0, ttlMs, minHoldMs, queue, maxWaiters = -1 } = request;
     const grantMs = Math.max(ttlMs, minHoldMs);
     const simple = ticket === 0 && minHoldMs === 0;
-    const keepMs = Math.ceil(Math.max(grantMs, this.#settings.retentionMs)) + 1;
-    const who = `${this.#bell.channel} [${this.#ownerJson(request.owner)},${JSON.stringify(request.note)}]`;
     const args = [
-      simple ? String(keepMs) : "",
-      `${id} ${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${who}`,
+      simple ? String(Math.ceil(Math.max(grantMs, this.#settings.retentionMs)) + 1) : "",
+      `${id} ${this.#describe(request, grantMs)}`,
       `${ticket} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${this.#settings.retentionMs}`,
     ];
     const answer = await this.#run(SCRIPTS.claim, keys, args, (reply) =>
@@ -65,10 +63,15 @@ class RedisBackend implements Backend {
     return answer;
   }
 
-  /** An owner is the same object in every request of a connection. */
-  #ownerJson(owner: Owner): string {
-    if (this.#owner?.[0] !== owner) this.#owner = [owner, JSON.stringify(owner)];
-    return this.#owner[1];
+  /** What a claim is, apart from its id. Who asks is the same for call after call, so that is kept. */
+  #describe(request: ClaimRequest, grantMs: number): string {
+    const { capacity, weight, fixed, minHoldMs, note, owner } = request;
+    const shape = `${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)}`;
+    const last = this.#lastWho;
+    if (last?.owner !== owner || last.note !== note) {
+      this.#lastWho = { owner, note, text: `${this.#bell.channel} ${JSON.stringify([owner, note])}` };
+    }
+    return `${shape} ${this.#lastWho?.text}`;
   }
 
   /** Renewals of many locks share a script, except where a cluster keeps the locks apart. */
@@ -138,13 +141,17 @@ class RedisBackend implements Backend {
     await this.#link.close();
   }
 
-  async #run<T>(
+  #run<T>(
     script: Script,
     keys: readonly string[],
     args: readonly string[],
     read: (reply: unknown) => T,
   ): Promise<T> {
-    const reply = await this.#link.use((client) => runScript(client, script, keys, args));
+    const asked = this.#link.use((client) => runScript(client, script, keys, args));
+    return asked.then((reply) => this.#read(reply, read));
+  }
+
+  #read<T>(reply: unknown, read: (reply: unknown) => T): T {
     try {
       return read(reply);
     } catch (cause) {

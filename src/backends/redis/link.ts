@@ -1,9 +1,10 @@
 import { LockError } from "../../core/errors.js";
 import type { RedisClient } from "./client.js";
-import { bounded, closedError, redisError } from "./errors.js";
+import { closedError, lateError, redisError, within } from "./errors.js";
 import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
 import { fromNodeRedis, type NodeRedisLike, openNodeRedis } from "./node-redis.js";
 import type { RedisSettings } from "./options.js";
+import { Patience } from "./patience.js";
 import { describeAddress } from "./url.js";
 
 /**
@@ -14,6 +15,8 @@ export class RedisLink {
   readonly #settings: RedisSettings;
   readonly #where: string;
   readonly #onReplaced: () => void;
+  readonly #patience: Patience;
+  readonly #failed = (error: unknown) => redisError(error, this.#where);
   #client: Promise<RedisClient> | undefined;
   #ready: RedisClient | undefined;
   #closed = false;
@@ -22,6 +25,7 @@ export class RedisLink {
     this.#settings = settings;
     this.#where = settings.address === undefined ? "the given client" : describeAddress(settings.address);
     this.#onReplaced = onReplaced;
+    this.#patience = new Patience(settings.timeoutMs);
   }
 
   use<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -33,7 +37,10 @@ export class RedisLink {
 
   #bound<T>(client: RedisClient, work: (client: RedisClient) => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
-    return bounded(work(client), this.#settings.timeoutMs, this.#where, () => this.#replace(client));
+    return this.#patience.bound(work(client), this.#failed, () => {
+      this.#replace(client);
+      return lateError(this.#patience.timeoutMs, this.#where);
+    });
   }
 
   /** The batches of a scan, each bounded like any request. */
@@ -99,7 +106,7 @@ export class RedisLink {
   async #refuseEviction(client: RedisClient): Promise<void> {
     let infos: readonly string[];
     try {
-      infos = await bounded(client.memoryInfo(), this.#settings.timeoutMs, this.#where, () => {});
+      infos = await within(client.memoryInfo(), this.#settings.timeoutMs);
     } catch (error) {
       // Some hosts forbid INFO. Then the policy cannot be known, and nothing can be said about it.
       if (error instanceof Error && /NOPERM|unknown command/i.test(error.message)) return;
