@@ -46,13 +46,14 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   knownOptions(options, CONNECT_OPTIONS, "connect");
   const { prefix, ...rest } = options;
   const backend = await openBackend(url, prefix);
+  let locks: Locks | undefined;
   try {
-    const locks = createLocks(backend, rest);
+    locks = createLocks(backend, rest);
     // One harmless question shows that the server is there and lets us in.
     for await (const _ of backend.list({ name: "locktender", limit: 1 })) break;
     return locks;
   } catch (error) {
-    await backend.close();
+    await (locks ?? backend).close();
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { onAbort } from "./abort.js";
 import type { Answer, ClaimRequest, Gone } from "./backend.js";
-import { nowMs } from "./clock.js";
+import { nowMs, sendingNow } from "./clock.js";
 import type { Cancellable, Connection } from "./connection.js";
 import { formatMs, LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError, backendError, isLockError, LockError } from "./errors.js";
@@ -79,6 +79,7 @@ class Wait implements PlaceListener, Cancellable {
   #grantedByRing = false;
   #gone: Gone | undefined;
   #outageSinceMs: number | undefined;
+  #answeredMs: number | undefined;
   #lastFailure: LockError | undefined;
   #failures = 0;
   #toldSlow = false;
@@ -138,23 +139,26 @@ class Wait implements PlaceListener, Cancellable {
   async #askOnce(): Promise<Next> {
     if (this.#gone !== undefined) this.#reenter(this.#gone);
     this.#rung = false;
-    const sentAtMs = nowMs();
+    // A ring that comes while we ask still counts; an older one is overtaken by the engine's answer.
+    this.#grantedByRing = false;
+    const sent = sendingNow();
     let answer: Answer;
     try {
       answer = await this.#send();
     } catch (error) {
-      return this.#failed(error, sentAtMs);
+      return this.#failed(error, sent.atMs);
     }
+    this.#answeredMs = nowMs();
     if (answer.state === "granted") {
-      this.#place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
+      this.#place.acknowledge(answer.ticket, answer.remainingMs, sent);
       if (this.#place.trusted()) return "granted";
-      return this.#failed(this.#tooSlow(), sentAtMs);
+      return this.#failed(this.#tooSlow(), sent.atMs);
     }
     switch (answer.state) {
       case "waiting":
         this.#outageSinceMs = undefined;
         this.#failures = 0;
-        this.#place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
+        this.#place.acknowledge(answer.ticket, answer.remainingMs, sent);
         this.#connection.lookout.enter(this);
         this.#connection.lookout.expect(this.name, answer.changeInMs);
         return "sleep";
@@ -238,12 +242,22 @@ class Wait implements PlaceListener, Cancellable {
   }
 
   async #giveUp(): Promise<never> {
+    // From here on somebody else has to look out.
+    this.#connection.lookout.leave(this);
     const waitedMs = nowMs() - this.#startMs;
     if (this.#outageSinceMs !== undefined && this.#lastFailure !== undefined) {
       throw outage(this.name, nowMs() - this.#outageSinceMs, this.#lastFailure);
     }
+    let error: LockError;
+    try {
+      error = await timeoutError(this.#connection, this.name, waitedMs, this.#place.ticket);
+    } catch (failure) {
+      // It was asleep when the engine went away: that is an outage, too, and not contention.
+      const cause = asLockError(failure, `could not look at "${this.name}"`);
+      throw outage(this.name, nowMs() - (this.#answeredMs ?? this.#startMs), cause);
+    }
     this.#connection.events.emit({ type: "timeout", ...this.#about(), waitedMs });
-    throw await timeoutError(this.#connection, this.name, waitedMs, this.#place.ticket);
+    throw error;
   }
 
   #newPlace(): Place {

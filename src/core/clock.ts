@@ -36,6 +36,16 @@ export function knownSleepMs(): number {
   return slept;
 }
 
+/** The moment at which a request is sent: all that its answer promises counts from here. */
+export interface Sent {
+  readonly atMs: number;
+  readonly sleptMs: number;
+}
+
+export function sendingNow(): Sent {
+  return { atMs: nowMs(), sleptMs: slept };
+}
+
 /**
  * What is taken off every time to live, because the engine's clock and ours may run at different speeds
  * and because telling a holder takes a moment.

@@ -14,6 +14,7 @@ const RELEASE_GAP_MS = 50;
 
 /** Somebody who waits and can be told to stop. */
 export interface Cancellable {
+  readonly name: string;
   cancel(error: Error): void;
 }
 
@@ -51,7 +52,7 @@ export class Connection {
   /** No new claims from here on, and whoever waits stops waiting. */
   stopEntry(): void {
     this.#closing = true;
-    for (const wait of [...this.waits]) wait.cancel(closedError());
+    for (const wait of [...this.waits]) wait.cancel(closedError(wait.name));
   }
 
   enter(place: Place): void {

@@ -73,6 +73,7 @@ export class Hold implements PlaceListener {
 
   leave(): Promise<boolean> {
     this.#users--;
+    if (!this.ended) this.#noticeLoss();
     return this.#users > 0 ? Promise.resolve(this.live) : this.giveBack();
   }
 
@@ -84,6 +85,7 @@ export class Hold implements PlaceListener {
   async #release(): Promise<boolean> {
     const { connection, place } = this;
     connection.holds.delete(this);
+    this.#noticeLoss();
     const stillOurs = this.lost === undefined && place.trusted();
     connection.leave(place);
     if (connection.closed) return false;
@@ -106,6 +108,13 @@ export class Hold implements PlaceListener {
       });
     }
     return found;
+  }
+
+  /** Whoever overran and gives back in the same turn was not told by any timer: it is told now. */
+  #noticeLoss(): void {
+    if (this.lost === undefined && !this.place.trusted()) {
+      this.#tell(this.connection.keeper.overslept() ? "paused" : "expired");
+    }
   }
 
   #takenAway(): boolean {

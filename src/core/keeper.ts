@@ -1,5 +1,5 @@
 import type { Backend, Renewal, RenewRequest, Waiting } from "./backend.js";
-import { knownSleepMs, lookForSleepMs, nowMs } from "./clock.js";
+import { knownSleepMs, lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
 import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError } from "./errors.js";
 import type { Events } from "./events.js";
@@ -118,10 +118,10 @@ export class Keeper {
       asked.push(place);
     }
     if (requests.length === 0) return;
-    const sentAtMs = nowMs();
+    const sent = sendingNow();
     try {
       const answers = await this.#backend.renew(requests);
-      this.#told(asked, requests, answers, sentAtMs);
+      this.#told(asked, requests, answers, sent);
     } catch (error) {
       this.#retry(asked, asLockError(error, "renewal failed"));
     }
@@ -131,7 +131,7 @@ export class Keeper {
     places: readonly Place[],
     requests: readonly RenewRequest[],
     answers: readonly Renewal[],
-    sentAtMs: number,
+    sent: Sent,
   ): void {
     const unknown: Place[] = [];
     let failure: unknown;
@@ -144,7 +144,7 @@ export class Keeper {
         failure = answer.error;
         continue;
       }
-      place.renewed(request.ticket, answer, sentAtMs);
+      place.renewed(request.ticket, answer, sent);
       if (answer.state === "waiting") this.#onWaiting(place, answer);
     }
     if (unknown.length > 0) this.#retry(unknown, asLockError(failure, "renewal failed"));

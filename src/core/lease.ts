@@ -1,5 +1,5 @@
 import { claimRequest } from "./acquire.js";
-import { nowMs } from "./clock.js";
+import { nowMs, sendingNow } from "./clock.js";
 import { invalidOption, LockError } from "./errors.js";
 import type { Hold } from "./hold.js";
 import { noteText } from "./options.js";
@@ -21,6 +21,8 @@ export class Lease {
   readonly #children = new Turns();
   readonly #onRelease: (() => void) | undefined;
   #released: Promise<boolean> | undefined;
+  /** This lease itself and those that entered by it: its turn ends when all of them have left. */
+  #inside = 1;
 
   /** @internal */
   constructor(hold: Hold, outer: Frame | undefined, onRelease?: () => void) {
@@ -70,9 +72,11 @@ export class Lease {
     const note = noteText(change.note);
     this.assertHeld();
     const { connection, place, ask } = this.hold;
-    const sentAtMs = nowMs();
-    const answer = await connection.backend.claim(claimRequest(connection, ask, place, note));
-    if (answer.state === "granted") place.acknowledge(answer.ticket, answer.remainingMs, sentAtMs);
+    const sent = sendingNow();
+    // No longer than a renewal would: what is to end by maxHold must not be kept beyond it.
+    const ttlMs = ask.fixed ? ask.ttlMs : Math.max(1, place.renewalMs(sent.atMs));
+    const answer = await connection.backend.claim({ ...claimRequest(connection, ask, place, note), ttlMs });
+    if (answer.state === "granted") place.acknowledge(answer.ticket, answer.remainingMs, sent);
     else this.hold.gone(answer.state === "gone" ? answer : { state: "gone", loss: "taken" });
     this.assertHeld();
   }
@@ -84,8 +88,13 @@ export class Lease {
   }
 
   #leave(): Promise<boolean> {
-    this.#onRelease?.();
+    this.#exit();
     return this.hold.leave();
+  }
+
+  #exit(): void {
+    this.#inside--;
+    if (this.#inside === 0) this.#onRelease?.();
   }
 
   /** A failed release is an event here, as in `run`: the work is done, and the ttl ends the claim. */
@@ -109,18 +118,24 @@ export class Lease {
    */
   async reenter(waitMs: number, signal: AbortSignal | undefined): Promise<Lease | undefined> {
     this.hold.join();
+    this.#inside++;
     const startMs = nowMs();
     try {
-      const turn = await this.#children.take(waitMs, signal);
-      if (!this.hold.live) {
-        turn?.();
-        throw this.hold.lossError();
+      const turn = await this.#children.take(waitMs, signal, () => this.hold.signal);
+      if (turn !== undefined && this.hold.live) {
+        return new Lease(this.hold, this.frame, () => {
+          turn();
+          this.#exit();
+        });
       }
-      if (turn !== undefined) return new Lease(this.hold, this.frame, turn);
+      turn?.();
+      if (!this.hold.live) throw this.hold.lossError();
     } catch (error) {
+      this.#exit();
       await this.hold.leave();
       throw error;
     }
+    this.#exit();
     await this.hold.leave();
     if (waitMs === 0) return undefined;
     throw await timeoutError(this.hold.connection, this.name, nowMs() - startMs);

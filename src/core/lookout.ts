@@ -45,9 +45,9 @@ export class Lookout {
   }
 
   #look(post: Post): void {
-    for (const first of post.waiters) {
-      first.rung();
-      return;
-    }
+    // Its answer sets the next time; should it get none, somebody looks again all the same.
+    post.timer = setTimeout(() => this.#look(post), POLL_MS).unref();
+    const [first] = post.waiters;
+    first?.rung();
   }
 }

@@ -53,6 +53,10 @@ const KNOWN = new Set<string>([
   "maxWaiters",
 ] satisfies (keyof AcquireOptions)[]);
 
+export const TRY_OPTIONS: ReadonlySet<string> = new Set(
+  [...KNOWN].filter((key) => key !== "wait" && key !== "maxWaiters"),
+);
+
 export function ttlOption(value: unknown): number {
   return durationMs("ttl", value, { minMs: SHORTEST_TTL_MS, maxMs: LONGEST_TTL_MS });
 }

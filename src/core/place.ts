@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Gone, News, Renewal, Unknown, Unwatch } from "./backend.js";
 import type { Claim } from "./claim.js";
-import { driftMs, knownSleepMs, lookForSleepMs, nowMs } from "./clock.js";
+import { driftMs, knownSleepMs, lookForSleepMs, nowMs, type Sent } from "./clock.js";
 
 const ID_BYTES = 16;
 let pool = Buffer.alloc(0);
@@ -56,8 +56,8 @@ export class Place {
     readonly grantedByRing: boolean,
   ) {}
 
-  /** The engine has answered a request that we sent at `sentAtMs`. */
-  acknowledge(ticket: bigint, remainingMs: number, sentAtMs: number): void {
+  /** The engine has answered a request that we sent then. */
+  acknowledge(ticket: bigint, remainingMs: number, sent: Sent): void {
     // Once trust has run out it does not come back, though an answer to an older request may still arrive.
     if (this.held && !this.trusted()) return;
     if (ticket !== this.ticket) {
@@ -65,10 +65,10 @@ export class Place {
       this.#trustedUntilMs = -Infinity;
     }
     // Counted from the sending: the engine may have acted at any moment since then.
-    const untilMs = sentAtMs + remainingMs - driftMs(this.ttlMs);
-    if (untilMs <= this.#trustedUntilMs) return;
+    const untilMs = sent.atMs + remainingMs - driftMs(this.ttlMs);
+    if (untilMs - sent.sleptMs <= this.#trustedUntilMs - this.#sleptMs) return;
     this.#trustedUntilMs = untilMs;
-    this.#sleptMs = knownSleepMs();
+    this.#sleptMs = sent.sleptMs;
   }
 
   /** On our monotonic clock; a sleep of the machine since the last answer brings it nearer. */
@@ -98,15 +98,15 @@ export class Place {
     return this.ticket === undefined ? undefined : { name: this.name, id: this.id, ticket: this.ticket };
   }
 
-  renewed(ticket: bigint, renewal: Exclude<Renewal, Unknown>, sentAtMs: number): void {
+  renewed(ticket: bigint, renewal: Exclude<Renewal, Unknown>, sent: Sent): void {
     if (ticket !== this.ticket) return;
     if (renewal.state === "gone") {
       this.listener?.gone(renewal);
     } else if (renewal.state === "waiting" && this.held) {
       // A lossy failover can put a holder back into the queue: it holds nothing any more.
-      if (sentAtMs >= this.heldSinceMs) this.listener?.gone({ state: "gone", loss: "taken" });
+      if (sent.atMs >= this.heldSinceMs) this.listener?.gone({ state: "gone", loss: "taken" });
     } else {
-      this.acknowledge(ticket, renewal.remainingMs, sentAtMs);
+      this.acknowledge(ticket, renewal.remainingMs, sent);
       if (renewal.state === "held" && !this.held) this.listener?.rung();
     }
   }

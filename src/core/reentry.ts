@@ -16,7 +16,12 @@ export function runInChain<T>(lease: Lease, work: () => T): T {
 /** The chain that a new lease belongs to: the caller's, an explicit one, or none. */
 export function chainOf(within: Lease | null | undefined): Frame | undefined {
   if (within === null) return undefined;
-  return within === undefined ? chain.getStore() : frameOf(within);
+  const here = chain.getStore();
+  if (within === undefined) return here;
+  const frame = frameOf(within);
+  // Whoever already stands inside that lease goes on from where it stands, or it would wait for itself.
+  for (let at = here; at !== undefined; at = at.outer) if (at === frame) return here;
+  return frame;
 }
 
 /** The innermost lease of this chain on that very lock, if it is still held. */

@@ -25,8 +25,7 @@ export async function timeoutError(
   waitedMs: number,
   ticket?: bigint,
 ): Promise<LockTimeoutError> {
-  // The engine answered a moment ago; should it fail just now, the error is told with less in it.
-  const view = await lookAt(connection, name, MOST_LOOKED_AT).catch(() => undefined);
+  const view = await lookAt(connection, name, MOST_LOOKED_AT);
   const mine = ticket === undefined ? undefined : tokenOf(ticket);
   const blockers = (view?.holders ?? []).filter((holder) => holder.token !== mine);
   const index = view?.waiters.findIndex((waiter) => waiter.token === mine) ?? -1;

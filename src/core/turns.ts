@@ -6,19 +6,28 @@ export class Turns {
   #busy = false;
   readonly #queue = new Set<() => void>();
 
-  /** Resolves to a function that ends the turn, or to `undefined` if the wait was too short. */
-  async take(waitMs: number, signal: AbortSignal | undefined): Promise<(() => void) | undefined> {
+  /**
+   * Resolves to a function that ends the turn, or to `undefined` if the wait was too short. Who has to wait
+   * also stops when what it waits for is lost.
+   */
+  async take(
+    waitMs: number,
+    signal: AbortSignal | undefined,
+    lost: () => AbortSignal,
+  ): Promise<(() => void) | undefined> {
     signal?.throwIfAborted();
-    if (this.#busy && (waitMs === 0 || !(await this.#wait(waitMs, signal)))) return undefined;
+    if (this.#busy && (waitMs === 0 || !(await this.#wait(waitMs, [lost(), ...(signal ? [signal] : [])])))) {
+      return undefined;
+    }
     this.#busy = true;
     return () => this.#next();
   }
 
-  #wait(waitMs: number, signal: AbortSignal | undefined): Promise<boolean> {
+  #wait(waitMs: number, signals: readonly AbortSignal[]): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const end = () => {
         clearTimeout(timer);
-        off?.();
+        for (const off of offs) off();
         this.#queue.delete(onTurn);
       };
       const onTurn = () => {
@@ -30,13 +39,12 @@ export class Turns {
         resolve(false);
       };
       const timer = setTimeout(onTime, Math.min(waitMs, LONGEST_TIMER_MS));
-      const off =
-        signal === undefined
-          ? undefined
-          : onAbort(signal, () => {
-              end();
-              reject(signal.reason);
-            });
+      const offs = signals.map((signal) =>
+        onAbort(signal, () => {
+          end();
+          reject(signal.reason);
+        }),
+      );
       this.#queue.add(onTurn);
     });
   }

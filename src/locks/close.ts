@@ -36,14 +36,21 @@ export function closeConnection(connection: Connection, times: CloseTimes): Prom
 
 async function shutDown(connection: Connection, { drainMs, abortMs }: CloseTimes): Promise<void> {
   connection.stopEntry();
+  // Who has just been granted reaches its callback in the microtasks of this turn.
+  await new Promise(setImmediate);
   await settled(connection.runs, drainMs);
+  for (const hold of [...connection.holds]) hold.close();
+  giveBackIdle(connection);
+  await settled(connection.runs, abortMs);
+  giveBackIdle(connection);
+  await connection.finish();
+}
+
+/** A lease taken with `acquire` has no callback to wait for, or none any more. */
+function giveBackIdle(connection: Connection): void {
   for (const hold of [...connection.holds]) {
-    hold.close();
-    // A lease taken with `acquire` has no callback to wait for: it is told, then given back.
     if (hold.running === 0) connection.inBackground(hold.giveBack());
   }
-  await settled(connection.runs, abortMs);
-  await connection.finish();
 }
 
 async function settled(runs: ReadonlySet<Promise<unknown>>, withinMs: number): Promise<void> {

@@ -7,7 +7,14 @@ import type { Hold } from "../core/hold.js";
 import type { ClaimView } from "../core/inspect.js";
 import { Lease } from "../core/lease.js";
 import { groupOf } from "../core/names.js";
-import { type AcquireOptions, type Defaults, readOptions, type TryOptions } from "../core/options.js";
+import {
+  type AcquireOptions,
+  type Defaults,
+  knownOptions,
+  readOptions,
+  TRY_OPTIONS,
+  type TryOptions,
+} from "../core/options.js";
 import { chainOf, heldInChain, selfDeadlock } from "../core/reentry.js";
 import { lookAt, timeoutError } from "../core/timeout.js";
 import { runHeld } from "./run.js";
@@ -115,10 +122,9 @@ function traced(connection: Connection, ask: Ask): Promise<Hold | undefined> {
   }, context);
 }
 
+/** Who only tries does not wait, and cannot be told how long. */
 function onceOnly(options: TryOptions): AcquireOptions {
-  if ("wait" in options || "maxWaiters" in options) {
-    throw invalidOption("wait, maxWaiters: a lock that is only tried does not wait. Use acquire or run.");
-  }
+  knownOptions(options, TRY_OPTIONS, "a lock that is only tried");
   return { ...options, wait: 0 };
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { driftMs, knownSleepMs, lookForSleepMs, nowMs } from "#lib/core/clock.js";
+import { driftMs, knownSleepMs, lookForSleepMs, sendingNow } from "#lib/core/clock.js";
 import { Place } from "#lib/core/place.js";
 
 afterEach(() => {
@@ -132,18 +132,28 @@ describe("a machine that slept", () => {
     await expect.poll(() => signal.aborted).toBe(true);
     expect(signal.reason).toMatchObject({ loss: "paused" });
   });
+
+  test("trust is not extended by an answer that was sent for before the machine slept", () => {
+    const place = new Place("x", 10_000, false, true);
+    const before = sendingNow();
+    sleepFor(5_000);
+    lookForSleepMs();
+    place.acknowledge(1n, 10_000, before);
+    expect(place.trustedUntilMs()).toBeLessThan(before.atMs + 5_100);
+  });
 });
 
 describe("trust", () => {
   test("counts from the sending, minus the drift, and a later answer never shortens it", () => {
     const place = new Place("x", 10_000, false, true);
-    const sentAtMs = nowMs();
-    place.acknowledge(1n, 10_000, sentAtMs);
+    const sent = sendingNow();
+    const sentAtMs = sent.atMs;
+    place.acknowledge(1n, 10_000, sent);
     expect(place.trustedUntilMs()).toBeCloseTo(sentAtMs + 10_000 - driftMs(10_000), 3);
-    place.acknowledge(1n, 5_000, sentAtMs);
+    place.acknowledge(1n, 5_000, sent);
     expect(place.trustedUntilMs()).toBeCloseTo(sentAtMs + 10_000 - driftMs(10_000), 3);
     // Another ticket is another claim: nothing is carried over.
-    place.acknowledge(2n, 5_000, sentAtMs);
+    place.acknowledge(2n, 5_000, sent);
     expect(place.trustedUntilMs()).toBeCloseTo(sentAtMs + 5_000 - driftMs(10_000), 3);
   });
 

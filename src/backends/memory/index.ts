@@ -77,6 +77,8 @@ class MemoryBackend implements Backend {
       const found = resource.find(claim.id);
       if (found === undefined) return false;
       const released = resource.release(found, force !== undefined, atMs);
+      // Who is next learns by asking that the wait will be shorter than it was told.
+      if (found.left) this.#ring(resource.claims[resource.granted().length]?.id);
       if (force !== undefined) this.#tellForced(found, force, atMs);
       return released;
     });
@@ -125,8 +127,8 @@ class MemoryBackend implements Backend {
     return result;
   }
 
-  #ring(id: string, news: News): void {
-    queueMicrotask(() => this.#store.watchers.get(id)?.(news));
+  #ring(id: string | undefined, news?: News): void {
+    if (id !== undefined) queueMicrotask(() => this.#store.watchers.get(id)?.(news));
   }
 
   #tellForced(claim: StoredClaim, force: Force, atMs: number): void {

@@ -67,7 +67,7 @@ export class Bell {
     this.#retry = setTimeout(() => void this.#stand(), delayMs).unref();
   }
 
-  /** `<ticket> <id> granted`, or `<ticket> <id> <JSON of why it was forced away>`; anything else is noise. */
+  /** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
   #hear(message: string): void {
     const [, ticket, id, rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
     const ring = id === undefined ? undefined : this.#watched.get(id);
@@ -75,6 +75,7 @@ export class Bell {
     const granted = rest === "granted";
     const force = granted ? undefined : parseForce(rest);
     if (granted) ring({ state: "granted", ticket: BigInt(ticket) });
+    else if (rest === "ask") ring();
     else if (force !== undefined) ring({ state: "gone", loss: "forced", ticket: BigInt(ticket), ...force });
   }
 }

@@ -202,10 +202,15 @@ local function isWhole(l)
     and redis.call('HLEN', l.claims) == l.live
 end
 
+local function nextWaiting(l)
+  if l.waiting == 0 then return nil end
+  return redis.call('ZRANGEBYSCORE', l.queue, string.format('(%d', l.edge), '+inf', 'LIMIT', 0, 1)[1]
+end
+
 -- The rule: lets in whoever fits now, in ticket order, and rings them.
 local function advance(l, now)
   while l.waiting > 0 do
-    local id = redis.call('ZRANGEBYSCORE', l.queue, string.format('(%d', l.edge), '+inf', 'LIMIT', 0, 1)[1]
+    local id = nextWaiting(l)
     local claim = id and find(l, id)
     if not claim or l.sum + claim.weight > l.capacity then return end
     l.sum = l.sum + claim.weight

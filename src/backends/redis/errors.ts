@@ -20,7 +20,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 export function redisError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const inner = innermost(error);
-  const text = inner.message || inner.name;
+  const text = (inner.message || inner.name).replace(/\.$/, "");
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const retryable = !FINAL.test(text);
   return backendError(`Redis at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {

@@ -41,8 +41,8 @@ class RedisBackend implements Backend {
     this.#settings = settings;
     this.traits = traitsOf(settings);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
-    this.#bell = new Bell(settings.prefix, (channel, onMessage) =>
-      this.#link.use((client) => client.subscribe(channel, onMessage)),
+    this.#bell = new Bell(settings.prefix, async (channel, onMessage) =>
+      (await this.#link.client()).subscribe(channel, onMessage),
     );
   }
 
@@ -97,7 +97,7 @@ class RedisBackend implements Backend {
     const keys = lockKeys(this.#settings.prefix, claim.name);
     const forced = force === undefined ? "" : JSON.stringify({ reason: force.reason, by: force.by });
     const args = [claim.id, String(this.#settings.retentionMs), forced];
-    return this.#run(SCRIPTS.release, keys, args, (reply) => reply === 1);
+    return this.#run(SCRIPTS.release, keys, args, (reply) => Number(reply) === 1);
   }
 
   async *list(
@@ -162,21 +162,18 @@ class RedisBackend implements Backend {
     }
   }
 
-  /** Narrows the window in which a failover loses the claim; a claim that too few have seen is undone. */
+  /** Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. */
   async #replicate(claim: ClaimRequest, key: string): Promise<void> {
     const { replicas, timeoutMs } = this.#settings;
     const seen = await this.#link.use((client: RedisClient) =>
       client.waitForReplicas(key, replicas, Math.ceil(timeoutMs / 2)),
     );
     if (seen >= replicas) return;
-    await this.release(claim);
-    throw backendError(
-      `only ${seen} of ${replicas} replicas acknowledged "${claim.name}"; the claim was undone.`,
-      {
-        name: claim.name,
-        retryable: true,
-      },
-    );
+    // Who is not granted withdraws; who asks again waits for the replicas again.
+    throw backendError(`only ${seen} of ${replicas} replicas acknowledged "${claim.name}".`, {
+      name: claim.name,
+      retryable: true,
+    });
   }
 }
 
@@ -192,7 +189,8 @@ type RenewReply = ["held", number] | ["waiting", number, number] | ["gone", stri
 type ListReply = [capacity: number, ...claims: [string, number, number, string, number, number][]];
 
 function toAnswer(reply: ClaimReply, grantMs: number): Answer {
-  if (typeof reply === "number") return { state: "granted", ticket: BigInt(reply), remainingMs: grantMs };
+  // A client of the caller's may be set up to give numbers as text.
+  if (!Array.isArray(reply)) return { state: "granted", ticket: BigInt(reply), remainingMs: grantMs };
   switch (reply[0]) {
     case "granted":
       return { state: "granted", ticket: BigInt(reply[1]), remainingMs: reply[2] / 1000 };

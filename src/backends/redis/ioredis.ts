@@ -79,7 +79,7 @@ export function fromIoredis(given: IoredisLike, timeoutMs: number, close: () => 
         } while (cursor !== "0");
       }
     },
-    memoryInfo: () => fromAnyOf(masters().map((node) => within(node.info("memory"), timeoutMs / 2))),
+    memoryInfo: () => fromAnyOf(masters().map((node) => within(node.info("memory"), timeoutMs))),
     subscribe: (channel, onMessage) =>
       subscribe(cluster?.nodes("all") ?? [client], channel, onMessage, timeoutMs),
     close,

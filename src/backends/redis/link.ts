@@ -35,6 +35,11 @@ export class RedisLink {
       : this.#bound(client, work);
   }
 
+  /** For what bounds itself: its failure says nothing about the connection for commands. */
+  async client(): Promise<RedisClient> {
+    return this.#ready ?? this.#open();
+  }
+
   #bound<T>(client: RedisClient, work: (client: RedisClient) => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
     return this.#patience.bound(work(client), this.#failed, () => {

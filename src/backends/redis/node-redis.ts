@@ -87,7 +87,7 @@ export function fromNodeRedis(
       }
     },
     memoryInfo: () => {
-      const ask = async (send: Send) => String(await within(send(["INFO", "memory"]), timeoutMs / 2));
+      const ask = async (send: Send) => String(await within(send(["INFO", "memory"]), timeoutMs));
       return fromAnyOf(shape.masters().map(ask));
     },
     subscribe: shape.subscribe,
@@ -125,7 +125,7 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
       clustered: false,
       sendByKey: (_key, args) => send(args),
       masters: () => [send],
-      subscribe: (channel, onMessage) => subscribeBySentinel(sentinel, channel, onMessage),
+      subscribe: (channel, onMessage) => within(subscribeBySentinel(sentinel, channel, onMessage), timeoutMs),
     };
   }
   const client = given as Node;

@@ -22,6 +22,10 @@ if force == '' and claim.granted > 0 and heldUntil > now then
   -- Its holder is gone, but nobody else may come in before the minimal time is over.
   claim.left, claim.deadline = true, heldUntil
   store(l, id, claim)
+  -- Who is next learns by asking that the wait will be shorter than it was told.
+  local nextId = nextWaiting(l)
+  local waiting = nextId and find(l, nextId)
+  if waiting then ring(waiting, nextId, 'ask') end
 else
   remove(l, id, claim)
   advance(l, now)

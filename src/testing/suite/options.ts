@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type Case, count, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+import { type Case, count, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 export const options: readonly Case[] = [
   {
@@ -29,6 +29,19 @@ export const options: readonly Case[] = [
       const tookMs = performance.now() - startedAt;
       assert(tookMs >= TTL_MS, `${tookMs} ms`);
       assert(tookMs <= TTL_MS + SLACK_MS + 300, `${tookMs} ms`);
+    },
+  },
+  {
+    name: "minHold: whoever waits is in as soon as it is over, though the ttl is long",
+    async run(bench) {
+      const name = bench.name();
+      const lease = await bench.connect({ ttl: "60s" }).mutex(name).acquire({ minHold: 500 });
+      const waiting = bench.connect({ ttl: "60s" }).mutex(name).acquire();
+      await queued(bench.connect(), name, 1);
+      await lease.release();
+      const releasedAt = performance.now();
+      await waiting;
+      assert(performance.now() - releasedAt < 500 + SLACK_MS * 2);
     },
   },
   {
