@@ -132,15 +132,6 @@ describe("a machine that slept", () => {
     await expect.poll(() => signal.aborted).toBe(true);
     expect(signal.reason).toMatchObject({ loss: "paused" });
   });
-
-  test("trust is not extended by an answer that was sent for before the machine slept", () => {
-    const place = new Place("x", 10_000, false, true);
-    const before = sendingNow();
-    sleepFor(5_000);
-    lookForSleepMs();
-    place.acknowledge(1n, 10_000, before);
-    expect(place.trustedUntilMs()).toBeLessThan(before.atMs + 5_100);
-  });
 });
 
 describe("trust", () => {

@@ -1,9 +1,9 @@
 import type { Answer, Gone, News, Renewal, Ring, Unwatch } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
-import { firstWaiting, forcedNews } from "./claims.js";
+import { forcedNews, linesOf } from "./claims.js";
 import { FileHint } from "./file-hint.js";
 import type { LockFile } from "./lock-file.js";
-import type { Statements } from "./statements.js";
+import type { LineRow, Statements } from "./statements.js";
 
 const SHORTEST_POLL_MS = 5;
 const LONGEST_POLL_MS = 50;
@@ -25,6 +25,8 @@ interface Watched {
   sinceMs: number;
   /** It has been told to ask, and has not asked yet. */
   rung: boolean;
+  /** The end of a released claim's minHold that it was last told to ask about. */
+  leftUntil: number | null;
 }
 
 type ClaimKey = { readonly name: string; readonly id: string };
@@ -56,7 +58,16 @@ export class Bell {
 
   watch({ name, id }: ClaimKey, ring: Ring): Unwatch {
     const key = keyOf(name, id);
-    const watched: Watched = { name, id, ring, ticket: 0, state: "asking", sinceMs: 0, rung: false };
+    const watched: Watched = {
+      name,
+      id,
+      ring,
+      ticket: 0,
+      state: "asking",
+      sinceMs: 0,
+      rung: false,
+      leftUntil: null,
+    };
     this.#forget(this.#watched.get(key));
     this.#watched.set(key, watched);
     return () => {
@@ -86,7 +97,7 @@ export class Bell {
   removed(names: Iterable<string>): void {
     const waited = [...names].filter((name) => this.#waiting.has(name));
     if (waited.length === 0) return;
-    const lines = this.#file.peek((session) => session.read((db, nowUs) => firstWaiting(db, waited, nowUs)));
+    const lines = this.#file.peek((session) => session.read((db, nowUs) => linesOf(db, waited, nowUs)));
     // What could not be seen now is looked at by the timer.
     if (lines === undefined) this.#dataVersion = undefined;
     else this.#ringAdmitted(lines);
@@ -208,17 +219,21 @@ export class Bell {
   #news(db: Statements, nowUs: number) {
     const { data_version } = db.dataVersion.get();
     if (data_version === this.#dataVersion) return undefined;
-    const lines = firstWaiting(db, [...this.#waiting.keys()], nowUs);
+    const lines = linesOf(db, [...this.#waiting.keys()], nowUs);
     const forced = db.news.all({ seq: this.#lastForced });
     // Remembered last: what fails half-way is looked at again.
     this.#dataVersion = data_version;
     return { lines, forced };
   }
 
-  #ringAdmitted(lines: ReadonlyMap<string, number | null>): void {
-    for (const [name, first] of lines) {
+  #ringAdmitted(lines: ReadonlyMap<string, LineRow>): void {
+    for (const [name, { first_waiting: first, left_until: leftUntil }] of lines) {
       for (const watched of this.#waiting.get(name) ?? []) {
-        if (watched.rung || (first !== null && watched.ticket >= first)) continue;
+        const waits = first !== null && watched.ticket >= first;
+        // Who is next learns by asking that the wait will be shorter than it was told.
+        const sooner = watched.ticket === first && leftUntil !== null && leftUntil !== watched.leftUntil;
+        if (watched.rung || (waits && !sooner)) continue;
+        watched.leftUntil = leftUntil;
         watched.rung = true;
         this.#ring(watched);
       }

@@ -2,7 +2,7 @@ import type { Answer, ClaimRequest, Force, Gone, Renewal, RenewRequest } from ".
 import type { Owner } from "../../core/claim.js";
 import { wallUs } from "./clock.js";
 import { otherBoot } from "./errors.js";
-import type { AskRow, Statements } from "./statements.js";
+import type { AskRow, LineRow, Statements } from "./statements.js";
 
 /** How long a claim that was forced away can still learn why. */
 const FORCED_KEPT_US = 60_000_000;
@@ -105,18 +105,14 @@ function told(
 }
 
 function countWaiters(db: Statements, name: string, nowUs: number): number {
-  const first = firstWaiting(db, [name], nowUs).get(name) ?? null;
+  const first = linesOf(db, [name], nowUs).get(name)?.first_waiting ?? null;
   return first === null ? 0 : db.waiters.get({ name, ticket: first, nowUs }).number;
 }
 
-/** The lowest ticket that is not granted at each name; `null` if all are. */
-export function firstWaiting(
-  db: Statements,
-  names: readonly string[],
-  nowUs: number,
-): Map<string, number | null> {
+/** Who is the first to wait at each name, and what is about to change there by itself. */
+export function linesOf(db: Statements, names: readonly string[], nowUs: number): Map<string, LineRow> {
   const rows = db.line.all({ names: JSON.stringify(names), nowUs });
-  return new Map(rows.map((row) => [row.name, row.first_waiting]));
+  return new Map(rows.map((row) => [row.name, row]));
 }
 
 /** Answers in the order of the requests; `removed` holds the names where claims had expired. */
@@ -128,13 +124,13 @@ export function renew(
   if (db.boot.get()?.boot !== boot) throw otherBoot();
   const names = [...new Set(requests.map(({ name }) => name))];
   const removed = new Set(names.filter((name) => db.dropExpired.run({ name, nowUs }).changes > 0));
-  const first = firstWaiting(db, names, nowUs);
+  const lines = linesOf(db, names, nowUs);
   const answers = requests.map(({ name, id, ticket: asked, ttlMs }): Renewal => {
     const ticket = Number(asked);
     const kept = db.renew.get({ name, id, ticket, nowUs, untilUs: nowUs + us(ttlMs) });
     if (kept === undefined) return gone(db, id, { nowUs });
     const remainingMs = (kept.deadline_us - nowUs) / 1000;
-    const limit = first.get(name) ?? null;
+    const limit = lines.get(name)?.first_waiting ?? null;
     if (limit === null || ticket < limit) return { state: "held", remainingMs };
     const soonestUs = db.soonest.get({ name, nowUs }).soonest_us ?? kept.deadline_us;
     return { state: "waiting", remainingMs, changeInMs: (soonestUs - nowUs) / 1000 };
@@ -159,7 +155,8 @@ export function leave(
   const { ticket } = row;
   if (force === undefined) {
     db.leave.run({ name, ticket });
-    return { answer: { found: true }, removed };
+    // It stays until its minHold is over, which whoever is next had better know.
+    return { answer: { found: true }, removed: true };
   }
   db.remove.run({ name, ticket });
   db.forgetForced.run({ nowUs });

@@ -65,6 +65,13 @@ export interface ForcedRow {
 type At = { name: string; nowUs: number };
 type Standing = { grantedUs: number | null; deadlineUs: number; owner: string; note: string };
 
+/** Where the line between holders and waiters runs at a name. */
+export interface LineRow {
+  readonly name: string;
+  readonly first_waiting: number | null;
+  readonly left_until: number | null;
+}
+
 /**
  * Every statement, prepared once per connection. None of them may write outside `Session.transact`: in libsql
  * a `run` that found the file busy stays active, and an autocommit after it is silently undone
@@ -96,7 +103,7 @@ export interface Statements {
   readonly forgetForced: Command<{ nowUs: number }>;
   readonly forced: Query<{ id: string; nowUs: number }, { reason: string; by_whom: string | null }>;
   readonly news: Query<{ seq: number }, ForcedRow>;
-  readonly line: Query<{ names: string; nowUs: number }, { name: string; first_waiting: number | null }>;
+  readonly line: Query<{ names: string; nowUs: number }, LineRow>;
   readonly waiters: { get(params: At & { ticket: number }): { number: number } };
   readonly soonest: { get(params: At): { soonest_us: number | null } };
   readonly names: Query<{ from: string; most: number }, { name: string }>;
