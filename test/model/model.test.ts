@@ -4,7 +4,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
-import { afterAll, describe, inject, test } from "vitest";
+import { afterAll, describe, expect, inject, test } from "vitest";
+import type { Backend } from "#lib/core/backend.js";
 import { commands, sideBySide } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
@@ -21,8 +22,28 @@ function options(server: "redisSingle" | "redisCluster", library: "ioredis" | "r
   return { url: inject(server).url, library, prefix: `model-${process.pid}-${library}` };
 }
 
+/** The states that claims of these weights get, one after the other, at a capacity of 3. */
+async function enter(backend: Backend, name: string, weights: readonly number[]): Promise<readonly string[]> {
+  const states: string[] = [];
+  for (const [index, weight] of weights.entries()) {
+    const shape = { weight, capacity: 3, ttlMs: 60_000, fixed: false, minHoldMs: 0, queue: true };
+    const owner = { instance: "model", host: "here", pid: 1 };
+    states.push((await backend.claim({ name, id: `${name}-${index}`, ...shape, owner, note: "" })).state);
+  }
+  return states;
+}
+
 describe.concurrent("the rule and every answer are the same as in memory, whatever is asked in whatever order", () => {
   for (const [engine, open] of Object.entries(engines)) {
+    test(`${engine} lets nobody overtake, however light`, async () => {
+      const backend = open();
+      const name = `overtaking-${process.pid}`;
+      expect(await enter(backend, name, [2, 2, 1, 1])).toEqual(["granted", "waiting", "waiting", "waiting"]);
+      await backend.release({ name, id: `${name}-0` });
+      expect(await enter(backend, name, [2, 2, 1, 1])).toEqual(["waiting", "granted", "granted", "waiting"]);
+      await backend.close();
+    });
+
     test(`${engine} answers as memory does`, async () => {
       const backend = open();
       await fc.assert(

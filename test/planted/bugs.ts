@@ -38,7 +38,7 @@ export const BUGS: readonly Bug[] = [
   },
   {
     name: "deadline counted from the reply",
-    edits: [{ file: "core/place.js", find: "sentAtMs + remainingMs", replace: "nowMs() + remainingMs" }],
+    edits: [{ file: "core/place.js", find: "sent.atMs + remainingMs", replace: "nowMs() + remainingMs" }],
     caughtBy: [SINGLE, "a lease is trusted from the sending"],
   },
   {
@@ -193,7 +193,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "a newcomer that fits overtakes those who wait",
     edits: [{ file: LUA, find: "local admitted = l.waiting == 0 and (", replace: "local admitted = (" }],
-    caughtBy: ["test/model/model.test.ts", "redis by ioredis answers as memory does"],
+    caughtBy: ["test/model/model.test.ts", "redis by ioredis lets nobody overtake"],
   },
   {
     name: "a retry that makes a second claim",
