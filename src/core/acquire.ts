@@ -1,50 +1,15 @@
 import { onAbort } from "./abort.js";
-import type { Answer, ClaimRequest, Gone } from "./backend.js";
+import { type Ask, claimRequest } from "./ask.js";
+import type { Answer, Gone } from "./backend.js";
 import { nowMs, sendingNow } from "./clock.js";
 import type { Cancellable, Connection } from "./connection.js";
-import { formatMs, LONGEST_TIMER_MS } from "./duration.js";
-import { asLockError, backendError, isLockError, LockError } from "./errors.js";
+import { LONGEST_TIMER_MS } from "./duration.js";
+import { asLockError, isLockError, type LockError } from "./errors.js";
 import { Hold } from "./hold.js";
 import { groupOf } from "./names.js";
 import { Place, type PlaceListener } from "./place.js";
+import { outage, refusal, tooSlow } from "./refusals.js";
 import { timeoutError } from "./timeout.js";
-
-/** What is asked for, validated and in milliseconds. */
-export interface Ask {
-  readonly name: string;
-  readonly weight: number;
-  readonly capacity: number;
-  readonly ttlMs: number;
-  readonly fixed: boolean;
-  readonly minHoldMs: number;
-  readonly maxHoldMs: number;
-  /** 0 asks once and leaves no trace in the queue. */
-  readonly waitMs: number;
-  readonly signal: AbortSignal | undefined;
-  readonly note: string;
-  readonly maxWaiters: number | undefined;
-}
-
-/** The request that asks for a place, refreshes it, or changes its note. */
-export function claimRequest(connection: Connection, ask: Ask, place: Place, note = ask.note): ClaimRequest {
-  const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = ask;
-  const { id, ticket } = place;
-  const { owner } = connection;
-  return {
-    name,
-    id,
-    ticket,
-    weight,
-    capacity,
-    ttlMs,
-    fixed,
-    minHoldMs,
-    queue: waitMs > 0,
-    maxWaiters,
-    owner,
-    note,
-  };
-}
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
 export function acquire(connection: Connection, ask: Ask): Promise<Hold | undefined> {
@@ -152,7 +117,7 @@ class Wait implements PlaceListener, Cancellable {
     if (answer.state === "granted") {
       this.#place.acknowledge(answer.ticket, answer.remainingMs, sent);
       if (this.#place.trusted()) return "granted";
-      return this.#failed(this.#tooSlow(), sent.atMs);
+      return this.#failed(tooSlow(this.#ask), sent.atMs);
     }
     switch (answer.state) {
       case "waiting":
@@ -278,13 +243,6 @@ class Wait implements PlaceListener, Cancellable {
     this.#connection.enter(this.#place);
   }
 
-  #tooSlow(): LockError {
-    return backendError(
-      `"${this.name}" was granted, but the answer took longer than its ttl of ${formatMs(this.#ask.ttlMs)}. Raise the ttl, or look at the network.`,
-      { name: this.name, retryable: true },
-    );
-  }
-
   #about(): { name: string; group: string } {
     return { name: this.name, group: groupOf(this.name) };
   }
@@ -313,30 +271,4 @@ class Wait implements PlaceListener, Cancellable {
   expired(): void {
     // Only held places run out; one that waits is refreshed or found gone.
   }
-}
-
-function refusal(
-  ask: Ask,
-  answer: Extract<Answer, { state: "queue-full" | "capacity-mismatch" }>,
-): LockError {
-  if (answer.state === "queue-full") {
-    return new LockError(
-      "queue-full",
-      `"${ask.name}" already has ${answer.waiters} waiting, and maxWaiters is ${ask.maxWaiters}. Try later, or shed the load.`,
-      { name: ask.name, retryable: true },
-    );
-  }
-  return new LockError(
-    "capacity-mismatch",
-    `"${ask.name}" is in use with a capacity of ${answer.capacity}, and this claim says ${ask.capacity}. Let everybody agree on the number of permits.`,
-    { name: ask.name },
-  );
-}
-
-function outage(name: string, outageMs: number, cause: LockError): LockError {
-  return backendError(`no answer about "${name}" for ${formatMs(outageMs)}: ${cause.message}`, {
-    name,
-    retryable: true,
-    cause: cause.cause ?? cause,
-  });
 }

@@ -1,4 +1,4 @@
-import type { Ask } from "./acquire.js";
+import type { Ask } from "./ask.js";
 import type { Gone } from "./backend.js";
 import { tokenOf } from "./claim.js";
 import { nowMs } from "./clock.js";

@@ -1,4 +1,4 @@
-import { claimRequest } from "./acquire.js";
+import { claimRequest } from "./ask.js";
 import { nowMs, sendingNow } from "./clock.js";
 import { invalidOption, LockError } from "./errors.js";
 import type { Hold } from "./hold.js";

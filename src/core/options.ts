@@ -1,4 +1,4 @@
-import type { Ask } from "./acquire.js";
+import type { Ask } from "./ask.js";
 import { type Duration, durationMs } from "./duration.js";
 import { invalidOption } from "./errors.js";
 import type { Lease } from "./lease.js";

@@ -1,4 +1,5 @@
-import { type Ask, acquire } from "../core/acquire.js";
+import { acquire } from "../core/acquire.js";
+import type { Ask } from "../core/ask.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";

@@ -25,13 +25,13 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: LUA,
-        find: "if onlyId == ARGV[1] and ARGV[3] == '' then",
-        replace: "if onlyId and ARGV[3] == '' then",
+        find: "if onlyId == ARGV[1] and not ARGV[3] then",
+        replace: "if onlyId and not ARGV[3] then",
       },
       {
         file: LUA,
-        find: "if not claim or (claim.left and force == '') then",
-        replace: "claim = claim or l.only if not claim or (claim.left and force == '') then",
+        find: "if not claim or (claim.left and not force) then",
+        replace: "claim = claim or l.only if not claim or (claim.left and not force) then",
       },
     ],
     caughtBy: [SINGLE, "scenario S4: a late release"],
@@ -173,8 +173,8 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: LUA,
-        find: "for _, id in ipairs(dead) do remove(l, id, find(l, id)) end",
-        replace: "dead = {}",
+        find: "for _, member in ipairs(dead) do",
+        replace: "for _, member in ipairs({}) do",
       },
     ],
     caughtBy: [SINGLE, "scenario S8"],

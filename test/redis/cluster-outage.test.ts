@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks, type LockEvent, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { lockKeys } from "#lib/backends/redis/keys.js";
+import { LockKeyring } from "#lib/backends/redis/keys.js";
 import { askRedis, type RedisCluster, startRedisCluster } from "../servers/redis.js";
 import { LIBRARIES, type Library, open, queued } from "./tools.js";
 
@@ -32,9 +32,10 @@ function stay(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {
 
 /** A name whose keys live on that node. */
 async function nameOn(node: number, prefix: string, base: string): Promise<string> {
+  const keyring = new LockKeyring(prefix);
   for (let index = 0; ; index++) {
     const name = `${base}-${index}`;
-    const slot = await askRedis(cluster.nodes[0]?.port ?? 0, "CLUSTER", "KEYSLOT", lockKeys(prefix, name)[0]);
+    const slot = await askRedis(cluster.nodes[0]?.port ?? 0, "CLUSTER", "KEYSLOT", keyring.of(name).head);
     if (Math.floor((Number(slot) * cluster.nodes.length) / 16_384) === node) return name;
   }
 }

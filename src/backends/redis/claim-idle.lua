@@ -2,14 +2,15 @@
 -- Put in front of common.lua and claim.lua, whose inputs and outputs it shares; whatever is not that
 -- simple falls through to them. Every call and every number written as text is felt here.
 
-if ARGV[1] ~= '' then
+if ARGV[3] then
   local idle = redis.call('GET', KEYS[1])
   local last = idle and tonumber(idle) or not idle and 0
   if last then
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
     if now > last then
-      redis.call('SET', KEYS[1], string.format('f %d ', now) .. ARGV[2], 'PX', ARGV[1])
+      local ticket = time[1] .. string.sub('00000' .. time[2], -6)
+      redis.call('SET', KEYS[1], 'f ' .. ticket .. ' ' .. ARGV[1], 'PX', ARGV[3])
       return now
     end
   end

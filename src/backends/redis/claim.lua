@@ -1,17 +1,17 @@
 -- Enters the queue, or refreshes a place, and asks. Idempotent by id.
 --
--- KEYS  head, claims, queue, deadlines, forced
+-- KEYS  head, claims, queue, and forced unless it is a first claim
 -- ARGV  few texts, because each argument costs the client and the server more than parsing it here:
---       ms for which to keep the head of an uncontended claim, or '' if this is not a first, simple one
 --       '<id> <what a grant gives: the longer of ttl and min hold, µs> <capacity> <weight> <fixed 0/1>
 --       <min hold µs> <who: channel to ring, JSON>'
 --       '<ticket of the last answer, or 0> <ttl µs> <"try" to keep no place, else how many may wait before a
 --       place is refused, -1 for any number> <retention ms>'
+--       ms for which to keep the head of an uncontended claim; only if this is a first, simple one
 -- Out   ticket (of a grant with all that was asked for) | {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
 --       | {'queue-full', waiters} | {'capacity-mismatch', capacity} | {'gone', forced JSON or ''}
 
-local id, rest = string.match(ARGV[2], '^(%S+) %d+ (.*)$')
-local lastTicket, ttl, room, retentionMs = string.match(ARGV[3], '^(%d+) (%d+) (%S+) (%d+)$')
+local id, rest = string.match(ARGV[1], '^(%S+) %d+ (.*)$')
+local lastTicket, ttl, room, retentionMs = string.match(ARGV[2], '^(%d+) (%d+) (%S+) (%d+)$')
 local ticket = tonumber(lastTicket)
 ttl, retentionMs = tonumber(ttl), tonumber(retentionMs)
 

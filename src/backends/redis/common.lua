@@ -1,15 +1,15 @@
 -- What every script of a lock shares; put in front of each of them.
 --
--- A lock has five keys with one hash tag, so that they live on one cluster slot:
+-- A lock has four keys with one hash tag, so that they live on one cluster slot:
 --   head       string, in one of four forms:
 --              '<last ticket>' of an idle lock
 --              'f <ticket> <id> <ttl> <capacity> <weight> <fixed> 0 <who>' of one claim that was granted at
 --              once, that is at its ticket, and has not been touched since
 --              'o <id> <claim>' of one claim, whatever happened to it
---              'm <last> <capacity> <sum> <edge> <live> <waiting> <latest>' of many claims
+--              'm <last> <capacity> <sum> <edge> <live> <waiting> <soonest> <latest> <kept>' of many claims
 --   claims     hash: id -> claim
---   queue      sorted set: id by ticket
---   deadlines  sorted set: id by the server time (µs) at which the claim is dead
+--   queue      sorted set: id by ticket, and 'until <id>' by the time (µs) at which the claim is dead, negated:
+--              two orders in one key, because each key and each call is felt
 --   forced     hash: id -> JSON { reason, by } of claims that an operator took away
 -- A claim is '<ticket> <came> <granted> <left> <deadline> <capacity> <weight> <fixed> <min hold> <who>'.
 -- An uncontended lock so touches one key. When a second claim comes, the first one unfolds into the other
@@ -17,10 +17,14 @@
 --
 -- Times are the server's, in µs; a double holds them, and tickets, exactly until the year 2255.
 -- Who is granted is the rule's business: the head caches its boundary (edge: the last granted ticket) and
--- totals (sum: the granted weight), so that an operation costs O(log claims).
+-- totals (sum: the granted weight), so that an operation costs O(log claims). No claim is dead before
+-- <soonest> or alive after <latest>; the server keeps claims and queue until <kept> (ms).
 
 local MOST_DEAD = 512
 local FORCED_KEPT_MS = 60000
+local KEPT_LONGER_MS = 60000
+-- No id has a blank in it.
+local UNTIL = 'until '
 
 local function serverTime()
   local time = redis.call('TIME')
@@ -60,15 +64,16 @@ local function openLock(first)
     key = KEYS[first],
     claims = KEYS[first + 1],
     queue = KEYS[first + 2],
-    deadlines = KEYS[first + 3],
-    forced = KEYS[first + 4],
+    forced = KEYS[first + 3],
     last = 0,
     capacity = 0,
     sum = 0,
     edge = 0,
     live = 0,
     waiting = 0,
+    soonest = 0,
     latest = 0,
+    kept = 0,
   }
   local text = redis.call('GET', l.key) or '0'
   local kind = string.sub(text, 1, 1)
@@ -82,10 +87,11 @@ local function openLock(first)
     l.last, l.edge, l.capacity = l.only.ticket, l.only.ticket, l.only.capacity
     l.sum, l.live, l.latest = l.only.weight, 1, l.only.deadline
   elseif kind == 'm' then
-    local last, capacity, sum, edge, live, waiting, latest =
-      string.match(text, '^m (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local last, capacity, sum, edge, live, waiting, soonest, latest, kept =
+      string.match(text, '^m (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     l.last, l.capacity, l.sum, l.edge = tonumber(last), tonumber(capacity), tonumber(sum), tonumber(edge)
-    l.live, l.waiting, l.latest = tonumber(live), tonumber(waiting), tonumber(latest)
+    l.live, l.waiting = tonumber(live), tonumber(waiting)
+    l.soonest, l.latest, l.kept = tonumber(soonest), tonumber(latest), tonumber(kept)
   else
     l.last = tonumber(text)
   end
@@ -105,9 +111,14 @@ local function store(l, id, claim)
     l.only = claim
     return
   end
+  if l.soonest == 0 or claim.deadline < l.soonest then l.soonest = claim.deadline end
   redis.call('HSET', l.claims, id, writeClaim(claim))
-  redis.call('ZADD', l.queue, claim.ticket, id)
-  redis.call('ZADD', l.deadlines, claim.deadline, id)
+  redis.call('ZADD', l.queue, claim.ticket, id, -claim.deadline, UNTIL .. id)
+end
+
+local function forgetMany(l)
+  redis.call('DEL', l.claims, l.queue)
+  l.soonest, l.kept = 0, 0
 end
 
 -- Makes room for a new claim, which is to be stored next.
@@ -118,7 +129,7 @@ local function makeRoom(l, id)
     l.onlyId = id
   elseif onlyId then
     -- Nothing should be there; if keys were lost, what they left behind must not come back to life.
-    redis.call('DEL', l.claims, l.queue, l.deadlines)
+    forgetMany(l)
     store(l, onlyId, only)
   end
   l.live = l.live + 1
@@ -149,10 +160,14 @@ local function save(l, retentionMs)
   elseif l.onlyId then
     text = 'o ' .. l.onlyId .. ' ' .. writeClaim(l.only)
   else
-    text = string.format('m %d %d %d %d %d %d %d', l.last, l.capacity, l.sum, l.edge, l.live, l.waiting, l.latest)
-    redis.call('PEXPIREAT', l.claims, latestMs)
-    redis.call('PEXPIREAT', l.queue, latestMs)
-    redis.call('PEXPIREAT', l.deadlines, latestMs)
+    if latestMs > l.kept then
+      -- For a while longer than needed, so that this is not to be done at each step.
+      l.kept = latestMs + math.min(retentionMs, KEPT_LONGER_MS)
+      redis.call('PEXPIREAT', l.claims, l.kept)
+      redis.call('PEXPIREAT', l.queue, l.kept)
+    end
+    text = string.format('m %d %d %d %d %d %d %d %d %d', l.last, l.capacity, l.sum, l.edge, l.live, l.waiting,
+      l.soonest, l.latest, l.kept)
   end
   redis.call('SET', l.key, text, 'PXAT', expireMs)
   -- Whoever is not rung, because this user may not publish, learns by the heartbeat of its place.
@@ -165,8 +180,7 @@ local function remove(l, id, claim)
     l.onlyId, l.only = nil, nil
   else
     redis.call('HDEL', l.claims, id)
-    redis.call('ZREM', l.queue, id)
-    redis.call('ZREM', l.deadlines, id)
+    redis.call('ZREM', l.queue, id, UNTIL .. id)
   end
   if not claim then return end
   l.live = l.live - 1
@@ -181,7 +195,7 @@ end
 -- short for want of a right, whatever is still whole counts, and the rest is forgotten.
 local function recount(l)
   local sum, edge, live, waiting, whole = 0, 0, 0, 0, {}
-  for _, id in ipairs(redis.call('ZRANGE', l.queue, 0, -1)) do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', l.queue, 0, '+inf')) do
     local claim = find(l, id)
     if claim then
       live, whole[id] = live + 1, claim
@@ -192,14 +206,13 @@ local function recount(l)
       end
     end
   end
-  redis.call('DEL', l.claims, l.queue, l.deadlines)
+  forgetMany(l)
   for id, claim in pairs(whole) do store(l, id, claim) end
   l.sum, l.edge, l.live, l.waiting = sum, edge, live, waiting
 end
 
 local function isWhole(l)
-  return redis.call('ZCARD', l.queue) == l.live and redis.call('ZCARD', l.deadlines) == l.live
-    and redis.call('HLEN', l.claims) == l.live
+  return redis.call('ZCARD', l.queue) == 2 * l.live and redis.call('HLEN', l.claims) == l.live
 end
 
 local function nextWaiting(l)
@@ -225,6 +238,11 @@ local function advance(l, now)
   end
 end
 
+local function soonestDeadline(l)
+  local first = redis.call('ZREVRANGEBYSCORE', l.queue, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return first[2] and -tonumber(first[2]) or 0
+end
+
 -- Forgets what is dead, a bounded number at a time. Says whether anything was.
 local function dropDead(l, now)
   if l.live == 0 then return false end
@@ -235,18 +253,22 @@ local function dropDead(l, now)
   end
   local recounted = not isWhole(l)
   if recounted then recount(l) end
-  local dead = redis.call('ZRANGEBYSCORE', l.deadlines, '-inf', now, 'LIMIT', 0, MOST_DEAD)
-  for _, id in ipairs(dead) do remove(l, id, find(l, id)) end
+  if l.soonest > now then return recounted end
+  local dead = redis.call('ZREVRANGEBYSCORE', l.queue, '(0', -now, 'LIMIT', 0, MOST_DEAD)
+  for _, member in ipairs(dead) do
+    local id = string.sub(member, #UNTIL + 1)
+    remove(l, id, find(l, id))
+  end
   if #dead > 0 then advance(l, now) end
+  l.soonest = soonestDeadline(l)
   return recounted or #dead > 0
 end
 
 -- When the first of the claims here will be dead unless it is refreshed.
 local function changeIn(l, now)
-  local soonest = redis.call('ZRANGE', l.deadlines, 0, 0, 'WITHSCORES')[2]
-  return soonest and math.max(0, tonumber(soonest) - now) or 0
+  return math.max(0, soonestDeadline(l) - now)
 end
 
 local function gone(l, id)
-  return { 'gone', redis.call('HGET', l.forced, id) or '' }
+  return { 'gone', l.forced and redis.call('HGET', l.forced, id) or '' }
 end

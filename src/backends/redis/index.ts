@@ -3,7 +3,6 @@ import type {
   Backend,
   ClaimRequest,
   Force,
-  Gone,
   Renewal,
   RenewRequest,
   ResourceRecord,
@@ -13,17 +12,19 @@ import type {
 } from "../../core/backend.js";
 import type { Owner } from "../../core/claim.js";
 import { backendError } from "../../core/errors.js";
-import { Bell, parseForce } from "./bell.js";
+import { Bell } from "./bell.js";
 import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
-import { lockKeys, lockPattern, nameOfKey } from "./keys.js";
+import { LockKeyring, lockPattern, nameOfKey } from "./keys.js";
 import { RedisLink } from "./link.js";
 import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
+import { readAnswer, readPage, readRenewals } from "./replies.js";
 
 export type { IoredisLike } from "./ioredis.js";
 export type { NodeRedisLike } from "./node-redis.js";
 export type { RedisOptions } from "./options.js";
 
-const MOST_LISTED = 10_000;
+/** Claims that one script looks at: a long queue must not keep the server busy. */
+const PAGE = 1_000;
 
 /** Locks on one Redis server, behind Sentinel, or in a Cluster; by ioredis or node-redis. */
 export function redis(options: RedisOptions = {}): Backend {
@@ -35,11 +36,13 @@ class RedisBackend implements Backend {
   readonly #settings: RedisSettings;
   readonly #link: RedisLink;
   readonly #bell: Bell;
+  readonly #keys: LockKeyring;
   #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
 
   constructor(settings: RedisSettings) {
     this.#settings = settings;
     this.traits = traitsOf(settings);
+    this.#keys = new LockKeyring(settings.prefix);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#bell = new Bell(settings.prefix, async (channel, onMessage) =>
       (await this.#link.client()).subscribe(channel, onMessage),
@@ -47,19 +50,20 @@ class RedisBackend implements Backend {
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
-    const keys = lockKeys(this.#settings.prefix, request.name);
-    const { id, ticket = 0, ttlMs, minHoldMs, queue, maxWaiters = -1 } = request;
+    const keys = this.#keys.of(request.name);
+    const { id, ticket, ttlMs, minHoldMs, queue, maxWaiters = -1 } = request;
+    const { retentionMs } = this.#settings;
     const grantMs = Math.max(ttlMs, minHoldMs);
-    const simple = ticket === 0 && minHoldMs === 0;
     const args = [
-      simple ? String(Math.ceil(Math.max(grantMs, this.#settings.retentionMs)) + 1) : "",
       `${id} ${this.#describe(request, grantMs)}`,
-      `${ticket} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${this.#settings.retentionMs}`,
+      `${ticket ?? 0} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${retentionMs}`,
     ];
-    const answer = await this.#run(SCRIPTS.claim, keys, args, (reply) =>
-      toAnswer(reply as ClaimReply, grantMs),
+    const first = ticket === undefined;
+    if (first && minHoldMs === 0) args.push(String(Math.ceil(Math.max(grantMs, retentionMs)) + 1));
+    const answer = await this.#run(SCRIPTS.claim, first ? keys.usual : keys.all, args, (reply) =>
+      readAnswer(reply, grantMs),
     );
-    if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys[0]);
+    if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys.head);
     return answer;
   }
 
@@ -86,25 +90,24 @@ class RedisBackend implements Backend {
   }
 
   async #renewTogether(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const keys = claims.flatMap(({ name }) => lockKeys(this.#settings.prefix, name));
+    const keys = claims.flatMap(({ name }) => this.#keys.of(name).all);
     const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
-    return this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args], (reply) =>
-      (reply as RenewReply[]).map(toRenewal),
-    );
+    return this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args], readRenewals);
   }
 
   async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
-    const keys = lockKeys(this.#settings.prefix, claim.name);
-    const forced = force === undefined ? "" : JSON.stringify({ reason: force.reason, by: force.by });
-    const args = [claim.id, String(this.#settings.retentionMs), forced];
-    return this.#run(SCRIPTS.release, keys, args, (reply) => Number(reply) === 1);
+    const keys = this.#keys.of(claim.name);
+    const args = [claim.id, String(this.#settings.retentionMs)];
+    if (force !== undefined) args.push(JSON.stringify({ reason: force.reason, by: force.by }));
+    const touched = force === undefined ? keys.usual : keys.all;
+    return this.#run(SCRIPTS.release, touched, args, (reply) => Number(reply) === 1);
   }
 
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
     if ("name" in query) {
-      const record = await this.#record(query.name, query.limit ?? MOST_LISTED);
+      const record = await this.#record(query.name, query.limit);
       if (record !== undefined) yield record;
       return;
     }
@@ -118,14 +121,23 @@ class RedisBackend implements Backend {
         .map((key) => nameOfKey(prefix, key.slice(client.keyPrefix.length)))
         .filter((name) => name?.startsWith(query.prefix) && !seen.has(name)) as string[];
       for (const name of names) seen.add(name);
-      const records = await Promise.all(names.map((name) => this.#record(name, MOST_LISTED)));
+      const records = await Promise.all(names.map((name) => this.#record(name)));
       for (const record of records) if (record !== undefined) yield record;
     }
   }
 
-  async #record(name: string, limit: number): Promise<ResourceRecord | undefined> {
-    const keys = lockKeys(this.#settings.prefix, name);
-    return this.#run(SCRIPTS.list, keys, [String(limit)], (reply) => toRecord(name, reply as ListReply));
+  async #record(name: string, limit = Infinity): Promise<ResourceRecord | undefined> {
+    const keys = this.#keys.of(name).usual;
+    const read = (after: number, most: number) =>
+      this.#run(SCRIPTS.list, keys, [String(after), String(most)], (reply) => readPage(name, reply));
+    let page = await read(0, Math.min(PAGE, limit));
+    const { capacity } = page;
+    const claims = [...page.claims];
+    while (page.next > 0 && claims.length < limit) {
+      page = await read(page.next, Math.min(PAGE, limit - claims.length));
+      claims.push(...page.claims);
+    }
+    return claims.length === 0 ? undefined : { name, capacity, claims };
   }
 
   watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
@@ -175,75 +187,6 @@ class RedisBackend implements Backend {
       retryable: true,
     });
   }
-}
-
-type ClaimReply =
-  | number
-  | ["granted", number, number]
-  | ["waiting", number, number, number]
-  | ["refused"]
-  | ["queue-full", number]
-  | ["capacity-mismatch", number]
-  | ["gone", string];
-type RenewReply = ["held", number] | ["waiting", number, number] | ["gone", string];
-type ListReply = [capacity: number, ...claims: [string, number, number, string, number, number][]];
-
-function toAnswer(reply: ClaimReply, grantMs: number): Answer {
-  // A client of the caller's may be set up to give numbers as text.
-  if (!Array.isArray(reply)) return { state: "granted", ticket: BigInt(reply), remainingMs: grantMs };
-  switch (reply[0]) {
-    case "granted":
-      return { state: "granted", ticket: BigInt(reply[1]), remainingMs: reply[2] / 1000 };
-    case "waiting":
-      return {
-        state: "waiting",
-        ticket: BigInt(reply[1]),
-        remainingMs: reply[2] / 1000,
-        changeInMs: reply[3] / 1000,
-      };
-    case "refused":
-      return { state: "refused" };
-    case "queue-full":
-      return { state: "queue-full", waiters: reply[1] };
-    case "capacity-mismatch":
-      return { state: "capacity-mismatch", capacity: reply[1] };
-    case "gone":
-      return toGone(reply[1]);
-    default:
-      throw new TypeError("not an answer to a claim");
-  }
-}
-
-function toRenewal(reply: RenewReply): Renewal {
-  switch (reply[0]) {
-    case "held":
-      return { state: "held", remainingMs: reply[1] / 1000 };
-    case "waiting":
-      return { state: "waiting", remainingMs: reply[1] / 1000, changeInMs: reply[2] / 1000 };
-    case "gone":
-      return toGone(reply[1]);
-    default:
-      throw new TypeError("not an answer to a renewal");
-  }
-}
-
-function toRecord(name: string, [capacity, ...claims]: ListReply): ResourceRecord | undefined {
-  if (claims.length === 0) return undefined;
-  return {
-    name,
-    capacity,
-    claims: claims.map(([id, ticket, weight, who, ageUs, remainingUs]) => {
-      const [owner, note] = JSON.parse(who.slice(who.indexOf(" ") + 1)) as [Owner, string];
-      const [ageMs, remainingMs] = [ageUs / 1000, remainingUs / 1000];
-      return { name, id, ticket: BigInt(ticket), weight, owner, note, ageMs, remainingMs };
-    }),
-  };
-}
-
-function toGone(forced: string): Gone {
-  return forced === ""
-    ? { state: "gone", loss: "taken" }
-    : { state: "gone", loss: "forced", ...parseForce(forced) };
 }
 
 function toUs(ms: number): string {

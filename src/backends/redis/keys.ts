@@ -1,13 +1,13 @@
 import { lua } from "./lua.generated.js";
 
 /** The keys of one lock. They share a hash tag, so that they live on one slot of a cluster. */
-export type LockKeys = readonly [
-  head: string,
-  claims: string,
-  queue: string,
-  deadlines: string,
-  forced: string,
-];
+export interface LockKeys {
+  readonly head: string;
+  /** Head, claims, queue: all that an ordinary claim or release touches. */
+  readonly usual: readonly string[];
+  /** The usual ones, and what an operator took away. */
+  readonly all: readonly string[];
+}
 
 /** Braces delimit the hash tag, so a name that contains some must not be able to end it. */
 export function encodeName(name: string): string {
@@ -20,24 +20,31 @@ export function decodeName(encoded: string): string {
 }
 
 const MOST_KEPT = 1_000;
-const kept = new Map<string, LockKeys>();
 
-/** A program uses few names again and again: what they become is kept for a while. */
-export function lockKeys(prefix: string, name: string): LockKeys {
-  // Neither may contain a control character, so no two pairs meet.
-  const full = `${prefix}\u0000${name}`;
-  let keys = kept.get(full);
-  if (keys === undefined) {
-    if (kept.size >= MOST_KEPT) kept.clear();
-    keys = makeKeys(prefix, name);
-    kept.set(full, keys);
+/** The keys of locks by name. A program uses few names again and again: what they become is kept. */
+export class LockKeyring {
+  readonly #prefix: string;
+  readonly #kept = new Map<string, LockKeys>();
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
   }
-  return keys;
+
+  of(name: string): LockKeys {
+    let keys = this.#kept.get(name);
+    if (keys === undefined) {
+      if (this.#kept.size >= MOST_KEPT) this.#kept.clear();
+      keys = makeKeys(this.#prefix, name);
+      this.#kept.set(name, keys);
+    }
+    return keys;
+  }
 }
 
 function makeKeys(prefix: string, name: string): LockKeys {
-  const base = `${prefix}:{${encodeName(name)}}`;
-  return [base, `${base}:claims`, `${base}:queue`, `${base}:deadlines`, `${base}:forced`];
+  const head = `${prefix}:{${encodeName(name)}}`;
+  const usual = [head, `${head}:claims`, `${head}:queue`];
+  return { head, usual, all: [...usual, `${head}:forced`] };
 }
 
 /** A pattern for SCAN that finds the locks whose names begin so. */

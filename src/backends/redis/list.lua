@@ -1,18 +1,28 @@
--- The live claims of one lock, in ticket order. Reads only.
+-- The live claims of one lock, in ticket order, a page at a time. Reads only.
 --
--- KEYS  head, claims, queue, deadlines, forced
--- ARGV  the most claims to tell of
--- Out   {capacity, {id, ticket, weight, who, age µs, remaining µs}...}
+-- KEYS  head, claims, queue
+-- ARGV  the ticket after which the page begins, the most claims to look at
+-- Out   {capacity, the ticket after which the next page begins or 0 if there is none,
+--       {id, ticket, weight, who, age µs, remaining µs}...}
 
+local after, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local l = openLock(1)
 local now = serverTime()
-local ids = l.onlyId and { l.onlyId } or redis.call('ZRANGE', l.queue, 0, tonumber(ARGV[1]) - 1)
-local out = { l.capacity }
+local ids = {}
+if l.onlyId then
+  if l.only.ticket > after then ids = { l.onlyId } end
+elseif l.live > 0 then
+  ids = redis.call('ZRANGEBYSCORE', l.queue, string.format('(%d', after), '+inf', 'LIMIT', 0, most)
+end
+local out = { l.capacity, 0 }
 for _, id in ipairs(ids) do
   local claim = find(l, id)
   if claim and claim.deadline > now then
     local since = claim.granted == 0 and claim.came or claim.granted
     out[#out + 1] = { id, claim.ticket, claim.weight, claim.who, now - since, claim.deadline - now }
   end
+end
+if #ids == most and not l.onlyId then
+  out[2] = tonumber(redis.call('ZSCORE', l.queue, ids[most]))
 end
 return out

@@ -5,7 +5,7 @@
 local head = redis.call('GET', KEYS[1])
 if not head then return 0 end
 local ticket, onlyId, ttl = string.match(head, '^f (%d+) (%S+) (%d+)')
-if onlyId == ARGV[1] and ARGV[3] == '' then
+if onlyId == ARGV[1] and not ARGV[3] then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   -- A clock that was set back needs the counter for longer than the retention.

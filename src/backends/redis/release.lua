@@ -1,7 +1,7 @@
 -- Leaves the queue, gives back the lock, or, by an operator, takes it away. Rings whoever is let in by it.
 --
--- KEYS  head, claims, queue, deadlines, forced
--- ARGV  id, retention ms, forced: JSON { reason, by } or ''
+-- KEYS  head, claims, queue, and forced if it is taken away
+-- ARGV  id, retention ms, and JSON { reason, by } if it is taken away
 -- Out   1 if the claim was there, else 0
 
 local id, retentionMs, force = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -11,14 +11,14 @@ local now = serverTime()
 local changed = dropDead(l, now)
 local claim = find(l, id)
 
-if not claim or (claim.left and force == '') then
+if not claim or (claim.left and not force) then
   if changed then save(l, retentionMs) end
   return 0
 end
 
 -- Counted from now at the latest: the clock may have been set back since the grant.
 local heldUntil = math.min(claim.granted, now) + claim.minHold
-if force == '' and claim.granted > 0 and heldUntil > now then
+if not force and claim.granted > 0 and heldUntil > now then
   -- Its holder is gone, but nobody else may come in before the minimal time is over.
   claim.left, claim.deadline = true, heldUntil
   store(l, id, claim)
@@ -30,7 +30,7 @@ else
   remove(l, id, claim)
   advance(l, now)
 end
-if force ~= '' then
+if force then
   redis.call('HSET', l.forced, id, force)
   redis.call('PEXPIRE', l.forced, FORCED_KEPT_MS)
   ring(claim, id, force)

@@ -1,6 +1,6 @@
 -- Extends claims that are still there; never creates one. Any number of claims, each of its own lock.
 --
--- KEYS  head, claims, queue, deadlines, forced; for each claim
+-- KEYS  head, claims, queue, forced; for each claim
 -- ARGV  retention ms, then id, ticket, ttl µs for each claim
 -- Out   for each claim {'held', remaining µs} | {'waiting', remaining µs, change in µs} | {'gone', forced JSON or ''}
 
@@ -9,10 +9,10 @@ local now = serverTime()
 local answers = {}
 insistOnWriting(KEYS[2])
 
-for index = 1, #KEYS / 5 do
+for index = 1, #KEYS / 4 do
   local arg = (index - 1) * 3 + 1
   local id, ticket, ttl = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
-  local l = openLock((index - 1) * 5 + 1)
+  local l = openLock((index - 1) * 4 + 1)
   local changed = dropDead(l, now)
   local claim = find(l, id)
   if not claim or claim.left or claim.ticket ~= ticket then

@@ -1,0 +1,40 @@
+import type { ClaimRequest } from "./backend.js";
+import type { Connection } from "./connection.js";
+import type { Place } from "./place.js";
+
+/** What is asked for, validated and in milliseconds. */
+export interface Ask {
+  readonly name: string;
+  readonly weight: number;
+  readonly capacity: number;
+  readonly ttlMs: number;
+  readonly fixed: boolean;
+  readonly minHoldMs: number;
+  readonly maxHoldMs: number;
+  /** 0 asks once and leaves no trace in the queue. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal | undefined;
+  readonly note: string;
+  readonly maxWaiters: number | undefined;
+}
+
+/** The request that asks for a place, refreshes it, or changes its note. */
+export function claimRequest(connection: Connection, ask: Ask, place: Place, note = ask.note): ClaimRequest {
+  const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = ask;
+  const { id, ticket } = place;
+  const { owner } = connection;
+  return {
+    name,
+    id,
+    ticket,
+    weight,
+    capacity,
+    ttlMs,
+    fixed,
+    minHoldMs,
+    queue: waitMs > 0,
+    maxWaiters,
+    owner,
+    note,
+  };
+}
