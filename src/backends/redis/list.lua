@@ -14,15 +14,14 @@ if l.onlyId then
 elseif l.live > 0 then
   ids = redis.call('ZRANGEBYSCORE', l.queue, string.format('(%d', after), '+inf', 'LIMIT', 0, most)
 end
-local out = { l.capacity, 0 }
+local out, last = { l.capacity, 0 }, 0
 for _, id in ipairs(ids) do
   local claim = find(l, id)
+  if claim then last = claim.ticket end
   if claim and claim.deadline > now then
     local since = claim.granted == 0 and claim.came or claim.granted
     out[#out + 1] = { id, claim.ticket, claim.weight, claim.who, now - since, claim.deadline - now }
   end
 end
-if #ids == most and not l.onlyId then
-  out[2] = tonumber(redis.call('ZSCORE', l.queue, ids[most]))
-end
+if #ids == most and not l.onlyId then out[2] = last end
 return out
