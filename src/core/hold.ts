@@ -54,7 +54,7 @@ export class Hold implements PlaceListener {
   }
 
   get live(): boolean {
-    return !this.ended && this.lost === undefined && this.place.trustedAwake();
+    return !this.ended && this.lost === undefined && this.place.trusted();
   }
 
   remainingMs(): number {
@@ -64,7 +64,7 @@ export class Hold implements PlaceListener {
   /** The error of a lease that is not live: also when no timer has had a chance to notice yet. */
   lossError(loss?: Loss): LeaseLostError {
     if (this.lost !== undefined) return this.lost;
-    return this.#describe(loss ?? (this.connection.keeper.overslept() ? "paused" : "expired"));
+    return this.#describe(loss ?? this.#overrun());
   }
 
   join(): void {
@@ -113,8 +113,12 @@ export class Hold implements PlaceListener {
   /** Whoever overran and gives back in the same turn was not told by any timer: it is told now. */
   #noticeLoss(): void {
     if (this.lost === undefined && !this.place.trusted()) {
-      this.#tell(this.connection.keeper.overslept() ? "paused" : "expired");
+      this.#tell(this.#overrun());
     }
+  }
+
+  #overrun(): Loss {
+    return this.connection.keeper.overslept() || this.place.endedBySleep ? "paused" : "expired";
   }
 
   #takenAway(): boolean {

@@ -1,5 +1,5 @@
 import type { Backend, Renewal, RenewRequest, Waiting } from "./backend.js";
-import { knownSleepMs, lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
+import { lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
 import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError } from "./errors.js";
 import type { Events } from "./events.js";
@@ -76,8 +76,8 @@ export class Keeper {
   }
 
   #tick(): void {
-    const awakeMs = knownSleepMs();
-    const paused = this.overslept() || lookForSleepMs() > awakeMs;
+    lookForSleepMs();
+    const overslept = this.overslept();
     const atMs = nowMs();
     this.#wakeAtMs = Infinity;
     const due: Place[] = [];
@@ -85,7 +85,7 @@ export class Keeper {
     for (const place of this.#places) {
       if (place.held && atMs >= place.trustedUntilMs()) {
         this.#places.delete(place);
-        place.listener?.expired(paused);
+        place.listener?.expired(overslept || place.endedBySleep);
         continue;
       }
       if (atMs >= place.dueMs) {

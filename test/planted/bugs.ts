@@ -110,7 +110,7 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/hold.js",
-        find: "this.lost === undefined && this.place.trustedAwake()",
+        find: "this.lost === undefined && this.place.trusted()",
         replace: "this.lost === undefined",
       },
     ],
