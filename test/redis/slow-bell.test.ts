@@ -1,8 +1,12 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
+import { createLocks } from "locktender";
+import { redis } from "locktender/redis";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
+import { createSentinel } from "redis";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { start } from "../core/program.js";
-import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
+import { type RedisSingle, startRedisSentinel, startRedisSingle } from "../servers/redis.js";
 import { LIBRARIES, look, open, queued } from "./tools.js";
 
 let server: RedisSingle;
@@ -125,4 +129,32 @@ describe.concurrent.each(cases)("a bell whose connection $trouble, by $library",
     });
     expect(attempts()).toBeGreaterThan(0);
   });
+});
+
+test("subscriptions by a sentinel client of somebody else's that come too late are ended, all of them", async () => {
+  const { masterName, master, sentinels, stop } = await startRedisSentinel();
+  onTestFinished(stop);
+  const sentinelRootNodes = sentinels.map(({ port }) => ({ host: "127.0.0.1", port }));
+  const client = createSentinel({ name: masterName, sentinelRootNodes });
+  client.on("error", () => {}); // the commands tell
+  await client.connect();
+  onTestFinished(() => client.destroy());
+  const standing = () => client.listenerCount("topology-change");
+  const before = standing();
+  const locks = createLocks(redis({ client, prefix: "late", timeout: "150ms" }));
+  const answered = async () => (await locks.inspect("x").catch(() => undefined)) !== undefined;
+  await expect.poll(answered, { timeout: 5_000 }).toBe(true);
+
+  master.process.pause();
+  const asked = locks.mutex("x").acquire();
+  // Long enough for several attempts, and too short for a failover.
+  await sleep(700);
+  master.process.resume();
+  await (await asked).release();
+  await expect.poll(standing, { timeout: 5_000 }).toBe(before + 1);
+  await locks.close();
+  await expect.poll(standing, { timeout: 5_000 }).toBe(before);
+  await expect
+    .poll(async () => client.sendCommand(false, ["PUBSUB", "CHANNELS", "late:*"]), { timeout: 5_000 })
+    .toEqual([]);
 });
