@@ -95,6 +95,7 @@ export class Hold implements PlaceListener {
       return false;
     }
     const found = await connection.release(place);
+    if (!found) await this.#learnLoss();
     if (connection.events.wants("released")) {
       const heldMs = nowMs() - this.grantedAtMs;
       const { name, token } = this;
@@ -121,6 +122,16 @@ export class Hold implements PlaceListener {
     return this.connection.keeper.overslept() || this.place.endedBySleep ? "paused" : "expired";
   }
 
+  /** It was not there any more, and nobody has told us: the engine may know why. */
+  async #learnLoss(): Promise<void> {
+    const { connection, place } = this;
+    const claim = place.claim();
+    const asked = claim === undefined ? [] : [{ ...claim, ttlMs: place.ttlMs }];
+    const [answer] = await connection.backend.renew(asked).catch(() => []);
+    const gone = answer?.state === "gone" ? answer : undefined;
+    this.#lost(gone?.loss ?? "taken", gone);
+  }
+
   #takenAway(): boolean {
     const loss = this.lost?.loss;
     return loss === "taken" || loss === "forced" || loss === "session";
@@ -128,16 +139,25 @@ export class Hold implements PlaceListener {
 
   /** From here on nothing is renewed; the signal tells the holder. */
   lose(loss: Loss, gone?: Gone): void {
-    if (this.#tell(loss, gone)) this.connection.leave(this.place);
+    if (!this.#tell(loss, gone)) return;
+    this.connection.leave(this.place);
+    // There is nothing left to give back, also if its holder never says so.
+    this.connection.holds.delete(this);
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */
   close(): void {
+    this.#noticeLoss();
     this.#tell("closed");
   }
 
   #tell(loss: Loss, gone?: Gone): boolean {
     if (this.lost !== undefined || this.ended) return false;
+    this.#lost(loss, gone);
+    return true;
+  }
+
+  #lost(loss: Loss, gone?: Gone): void {
     this.lost = this.#describe(loss, gone);
     this.connection.events.emit({
       type: "lost",
@@ -150,7 +170,6 @@ export class Hold implements PlaceListener {
       by: gone?.by,
     });
     this.#controller?.abort(this.lost);
-    return true;
   }
 
   #describe(loss: Loss, gone?: Gone): LeaseLostError {

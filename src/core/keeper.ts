@@ -25,6 +25,7 @@ export class Keeper {
   readonly #nextDueMs = new Map<number, number>();
   #timer: NodeJS.Timeout | undefined;
   #wakeAtMs = Infinity;
+  #working = false;
 
   constructor(backend: Backend, events: Events, onWaiting: (place: Place, answer: Waiting) => void) {
     this.#backend = backend;
@@ -71,8 +72,16 @@ export class Keeper {
     clearTimeout(this.#timer);
     this.#wakeAtMs = atMs;
     const delayMs = Math.min(Math.max(0, Math.ceil(atMs - nowMs())), LONGEST_TIMER_MS);
-    // Not ref'd: a program that has finished must be able to exit while it still holds something.
-    this.#timer = setTimeout(() => this.#tick(), delayMs).unref();
+    this.#timer = setTimeout(() => this.#tick(), delayMs);
+    // A program that has finished must be able to exit while it still holds something.
+    if (!this.#working) this.#timer.unref();
+  }
+
+  /** While a callback works under a lease, the program has not finished. */
+  set working(working: boolean) {
+    this.#working = working;
+    if (working) this.#timer?.ref();
+    else this.#timer?.unref();
   }
 
   #tick(): void {
@@ -94,7 +103,7 @@ export class Keeper {
       }
       nextMs = Math.min(nextMs, place.dueMs, place.held ? place.trustedUntilMs() : Infinity);
     }
-    if (this.#places.size === 0) this.#nextDueMs.clear();
+    for (const [intervalMs, dueMs] of this.#nextDueMs) if (dueMs <= atMs) this.#nextDueMs.delete(intervalMs);
     this.#wakeBy(nextMs);
     for (let from = 0; from < due.length; from += BATCH)
       void this.#renew(due.slice(from, from + BATCH), atMs);

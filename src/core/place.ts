@@ -65,7 +65,7 @@ export class Place {
       this.#trustedUntilMs = -Infinity;
     }
     // Counted from the sending: the engine may have acted at any moment since then.
-    const untilMs = sent.atMs + remainingMs - driftMs(this.ttlMs);
+    const untilMs = sent.atMs + remainingMs - driftMs(Math.max(this.ttlMs, remainingMs));
     // An answer to a later question reaches further by what the machine has slept in between.
     if (untilMs + sent.sleptMs <= this.#trustedUntilMs + this.#sleptMs) return;
     this.#trustedUntilMs = untilMs;

@@ -30,8 +30,8 @@ export const BUGS: readonly Bug[] = [
       },
       {
         file: LUA,
-        find: "if not claim or (claim.left and not force) then",
-        replace: "claim = claim or l.only if not claim or (claim.left and not force) then",
+        find: "if not claim or (claim.left and not ending) then",
+        replace: "claim = claim or l.only if not claim or (claim.left and not ending) then",
       },
     ],
     caughtBy: [SINGLE, "scenario S4: a late release"],
