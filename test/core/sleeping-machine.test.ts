@@ -3,10 +3,9 @@ import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
-import { redis } from "locktender/redis";
-import { startFaultProxy } from "locktender/testing";
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { knownSleepMs, lookForSleepMs } from "#lib/core/clock.js";
+import { open, proxyTo } from "../redis/tools.js";
 
 // A machine cannot be put to sleep by a test. What a sleep looks like to a process is that os.uptime() has
 // gone on while the monotonic clock has not.
@@ -86,14 +85,8 @@ describe("a machine that sleeps for 10 s while a request is under way", () => {
 
   /** Locks on a server whose next request about that name is under way for as long as the machine sleeps. */
   async function sleepy(ttl: number) {
-    const { hostname: host, port } = new URL(inject("redisSingle").url);
-    const proxy = await startFaultProxy({ target: { host, port: Number(port) } });
-    const prefix = `sleep-${process.pid}`;
-    const locks = createLocks(redis({ url: `redis://${proxy.host}:${proxy.port}`, prefix }), { ttl });
-    onTestFinished(async () => {
-      await locks.close({ drain: 0, abort: 0 });
-      await proxy.close();
-    });
+    const { proxy, url } = await proxyTo(inject("redisSingle").url);
+    const locks = open({ url, prefix: `sleep-${process.pid}` }, { ttl });
     await locks.mutex("warm").run(() => undefined);
     const sleepInMidRequest = async (name: string) => {
       const held = proxy.holdBack((data) => data.includes(name));

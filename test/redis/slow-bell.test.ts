@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
-import { type FaultProxy, startFaultProxy } from "locktender/testing";
+import type { FaultProxy } from "locktender/testing";
 import { createSentinel } from "redis";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { start } from "../core/program.js";
 import { type RedisSingle, startRedisSentinel, startRedisSingle } from "../servers/redis.js";
-import { LIBRARIES, look, open, queued } from "./tools.js";
+import { LIBRARIES, look, open, proxyTo, queued } from "./tools.js";
 
 let server: RedisSingle;
 beforeAll(async () => {
@@ -30,12 +30,6 @@ const TROUBLES: Readonly<Record<string, (proxy: FaultProxy, happened: () => void
 
 function matches(pattern: RegExp): (data: Buffer) => boolean {
   return (data) => pattern.test(data.toString("latin1"));
-}
-
-async function proxied(finished: typeof onTestFinished): Promise<FaultProxy> {
-  const proxy = await startFaultProxy({ target: { host: "127.0.0.1", port: server.node.port } });
-  finished(() => proxy.close());
-  return proxy;
 }
 
 /** Every attempt from now on fails in that way, until the proxy is healed. */
@@ -67,12 +61,11 @@ const cases = LIBRARIES.flatMap((library) =>
 
 describe.each(cases)("a bell whose connection $trouble, by $library", ({ library, trouble, prefix }) => {
   test("costs no commands, leaves no sockets behind, and waiters are served without it", async () => {
-    const proxy = await proxied(onTestFinished);
+    const { proxy, url } = await proxyTo(server.url);
     const client = look(server.node.port);
     const holders = open({ url: server.url, library, prefix }, { ttl: "60s" });
     const holder = await holders.mutex("x").acquire();
     await bells(client, prefix, 1);
-    const url = `redis://${proxy.host}:${proxy.port}`;
     const before = await connectionsAt(client);
     const locks = open({ url, library, prefix, timeout: "600ms" }, { ttl: "3s" });
     await locks.inspect("x"); // opens the connection for commands, and no bell yet
@@ -103,8 +96,7 @@ describe.each(cases)("a bell whose connection $trouble, by $library", ({ library
 describe.concurrent.each(cases)("a bell whose connection $trouble, by $library", (one) => {
   const { library, trouble, prefix } = one;
   test("does not keep a program from ending, once it has closed", async (context) => {
-    const proxy = await proxied(context.onTestFinished);
-    const url = `redis://${proxy.host}:${proxy.port}`;
+    const { proxy, url } = await proxyTo(server.url, context.onTestFinished);
     const options = JSON.stringify({ url, library, prefix: `${prefix}-end`, timeout: "500ms" });
     const program = start(`
       const locks = createLocks(redis(${options}));
