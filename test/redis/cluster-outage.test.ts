@@ -2,9 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks, type LockEvent, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { LockKeyring } from "#lib/backends/redis/keys.js";
 import { askRedis, type RedisCluster, startRedisCluster } from "../servers/redis.js";
-import { LIBRARIES, type Library, open, queued } from "./tools.js";
+import { LIBRARIES, type Library, nameOn, open, queued } from "./tools.js";
 
 const VICTIM = 1;
 const TTL_MS = 2_500;
@@ -30,16 +29,6 @@ function stay(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {
   return locks;
 }
 
-/** A name whose keys live on that node. */
-async function nameOn(node: number, prefix: string, base: string): Promise<string> {
-  const keyring = new LockKeyring(prefix);
-  for (let index = 0; ; index++) {
-    const name = `${base}-${index}`;
-    const slot = await askRedis(cluster.nodes[0]?.port ?? 0, "CLUSTER", "KEYSLOT", keyring.of(name).head);
-    if (Math.floor((Number(slot) * cluster.nodes.length) / 16_384) === node) return name;
-  }
-}
-
 /** One library's locks on every node, with somebody who waits. */
 async function settle(library: Library) {
   const prefix = `outage-${library}`;
@@ -47,9 +36,9 @@ async function settle(library: Library) {
   const options = { url: cluster.url, library, prefix, timeout: "1s" } as const;
   const locks = stay(options, { ttl: TTL_MS, onEvent: (event) => events.push(event) });
   const others = stay(options, { ttl: TTL_MS });
-  const kept = await locks.mutex(await nameOn(0, prefix, "kept")).acquire();
-  const handed = await locks.mutex(await nameOn(2, prefix, "handed")).acquire();
-  const lost = await locks.mutex(await nameOn(VICTIM, prefix, "lost")).acquire();
+  const kept = await locks.mutex(await nameOn(cluster, 0, prefix, "kept")).acquire();
+  const handed = await locks.mutex(await nameOn(cluster, 2, prefix, "handed")).acquire();
+  const lost = await locks.mutex(await nameOn(cluster, VICTIM, prefix, "lost")).acquire();
   const waiting = others.mutex(handed.name).acquire({ wait: "30s" });
   waiting.catch(() => undefined);
   await queued(locks, handed.name, 1);
@@ -90,7 +79,9 @@ describe("one master of a cluster dies", () => {
     for (const { library, prefix, options } of parties) {
       const newcomer = open(options);
       for (const node of [0, 2]) {
-        const lease = await newcomer.mutex(await nameOn(node, prefix, "new")).acquire({ wait: "10s" });
+        const lease = await newcomer
+          .mutex(await nameOn(cluster, node, prefix, "new"))
+          .acquire({ wait: "10s" });
         expect(lease.held, library).toBe(true);
       }
     }

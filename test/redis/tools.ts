@@ -5,6 +5,8 @@ import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
+import { LockKeyring } from "#lib/backends/redis/keys.js";
+import { askRedis, type RedisCluster } from "../servers/redis.js";
 
 export const LIBRARIES = ["ioredis", "redis"] as const;
 export type Library = (typeof LIBRARIES)[number];
@@ -47,6 +49,21 @@ export async function idle(locks: Locks, name: string): Promise<void> {
     return holders.length + waiters.length;
   };
   await expect.poll(counted, { timeout: 10_000, interval: 10 }).toBe(0);
+}
+
+/** A name whose keys live in the slots of that node. It asks the last one, which is up in all tests. */
+export async function nameOn(
+  { nodes }: RedisCluster,
+  node: number,
+  prefix: string,
+  base: string,
+): Promise<string> {
+  const keyring = new LockKeyring(prefix);
+  for (let index = 0; ; index++) {
+    const name = `${base}-${index}`;
+    const slot = await askRedis(nodes.at(-1)?.port ?? 0, "CLUSTER", "KEYSLOT", keyring.of(name).head);
+    if (Math.floor((Number(slot) * nodes.length) / 16_384) === node) return name;
+  }
 }
 
 /** Commands as the server saw them, in its order. */

@@ -17,6 +17,15 @@ export interface RedisCluster extends Stoppable {
   url: string;
   /** In the order of their slots: the first third, the second, the last. */
   nodes: RedisNode[];
+  /** One of each node that was to have one, in the same order. */
+  replicas: RedisNode[];
+}
+
+export interface RedisClusterOptions {
+  /** Which of the three masters have a replica, by their place in the order of slots. */
+  withReplica?: readonly number[];
+  /** After this time of silence the others take a node for dead. */
+  nodeTimeoutMs?: number;
 }
 
 export interface RedisSentinel extends Stoppable {
@@ -34,6 +43,7 @@ export const REDIS_PROGRAM = { program: "redis-server", package: "redis-server" 
 
 const HOST = "127.0.0.1";
 const SLOTS = 16_384;
+const MASTERS = 3;
 const MASTER_NAME = "mymaster";
 const FORM_TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
@@ -52,35 +62,49 @@ export async function startRedisSingle(): Promise<RedisSingle> {
   return { url: `redis://${addresses([node])}`, node, stop: () => node.stop() };
 }
 
-/** Three masters without replicas that share the slots evenly. */
-export async function startRedisCluster(): Promise<RedisCluster> {
-  const ports = await freePorts(3);
-  const busPorts = await freePorts(3);
-  const nodes = await allOrNone(
+/** Three masters that share the slots evenly, by default without replicas. */
+export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
+  const { withReplica = [], nodeTimeoutMs = 5_000 } = options;
+  const ports = await freePorts(MASTERS + withReplica.length);
+  const busPorts = await freePorts(ports.length);
+  const running = await allOrNone(
     ports.map((port, index) =>
       startNode("cluster", port, [
         ...DATA_CONFIG,
         "cluster-enabled yes",
         `cluster-port ${busPorts[index]}`,
-        "cluster-node-timeout 5000",
+        `cluster-node-timeout ${nodeTimeoutMs}`,
       ]),
     ),
   );
-  return await orStop(nodes, async () => {
-    const firstSlots = ports.map((_, index) => Math.floor((SLOTS * index) / ports.length));
+  return await orStop(running, async () => {
+    const nodes = running.slice(0, MASTERS);
+    const replicas = running.slice(MASTERS);
+    const firstSlots = nodes.map((_, index) => Math.floor((SLOTS * index) / MASTERS));
     for (const [index, port] of ports.entries()) {
       // With epochs that differ from the start, no rounds of gossip are needed to tell the claims apart.
       await askRedis(port, "CLUSTER", "SET-CONFIG-EPOCH", index + 1);
       const lastSlot = (firstSlots[index + 1] ?? SLOTS) - 1;
-      await askRedis(port, "CLUSTER", "ADDSLOTSRANGE", firstSlots[index] ?? 0, lastSlot);
+      const firstSlot = firstSlots[index];
+      if (firstSlot !== undefined) await askRedis(port, "CLUSTER", "ADDSLOTSRANGE", firstSlot, lastSlot);
       for (const [other, otherPort] of ports.entries()) {
         if (other < index) await askRedis(port, "CLUSTER", "MEET", HOST, otherPort, busPorts[other] ?? 0);
       }
     }
     const signs = ["cluster_state:ok", `cluster_slots_ok:${SLOTS}`, `cluster_known_nodes:${ports.length}`];
     await Promise.all(ports.map((port) => untilTold(port, ["CLUSTER", "INFO"], signs)));
-    return { url: `redis+cluster://${addresses(nodes)}`, nodes, stop: () => stopAll(nodes) };
+    for (const [index, replica] of replicas.entries()) {
+      await replicate(replica, nodes[withReplica[index] ?? 0]?.port ?? 0);
+    }
+    return { url: `redis+cluster://${addresses(nodes)}`, nodes, replicas, stop: () => stopAll(running) };
   });
+}
+
+/** Makes an empty node of a cluster the replica of another, and waits until it has its data. */
+async function replicate(replica: RedisNode, masterPort: number): Promise<void> {
+  await askRedis(replica.port, "CLUSTER", "REPLICATE", String(await askRedis(masterPort, "CLUSTER", "MYID")));
+  await untilTold(replica.port, ["INFO", "replication"], ["master_link_status:up"]);
+  await untilTold(masterPort, ["INFO", "replication"], ["state=online"]);
 }
 
 /** A master with two replicas, watched by three sentinels of which two must agree: fails over in 2-3 s. */

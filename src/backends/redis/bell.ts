@@ -1,10 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { Force, Ring, Unwatch } from "../../core/backend.js";
 import type { Subscription } from "./client.js";
+import { within } from "./errors.js";
 import { bellChannel } from "./keys.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
+/** How often the subscription is asked for a sign of life, in times that an answer may take. */
+const PULSE = 5;
 
 /**
  * One subscription for the whole process: the scripts know whom they let in, and ring that process only.
@@ -13,18 +16,22 @@ const LONGEST_RETRY_MS = 1_000;
 export class Bell {
   readonly channel: string;
   readonly #watched = new Map<string, Ring>();
+  readonly #timeoutMs: number;
   readonly #subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>;
   #subscription: Subscription | undefined;
   #started = false;
   #closed = false;
   #retry: NodeJS.Timeout | undefined;
+  #pulse: NodeJS.Timeout | undefined;
   #failures = 0;
 
   constructor(
     prefix: string,
+    timeoutMs: number,
     subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>,
   ) {
     this.channel = bellChannel(prefix, randomBytes(9).toString("base64url"));
+    this.#timeoutMs = timeoutMs;
     this.#subscribe = subscribe;
   }
 
@@ -45,6 +52,7 @@ export class Bell {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#retry);
+    clearTimeout(this.#pulse);
     this.#watched.clear();
     this.#subscription?.end();
   }
@@ -57,14 +65,29 @@ export class Bell {
       this.#failures = 0;
       if (this.#closed) return subscription.end();
       for (const ring of [...this.#watched.values()]) ring();
+      this.#feelPulse(subscription);
       await subscription.broken;
       this.#subscription = undefined;
+      clearTimeout(this.#pulse);
     } catch {
       // Not reachable now. Waiters still learn by the heartbeat of their places; this is tried again.
     }
     if (this.#closed) return;
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
     this.#retry = setTimeout(() => void this.#stand(), delayMs).unref();
+  }
+
+  /**
+   * Nothing is sent on it, so nobody would notice a server that fell silent; in a cluster it may be one that
+   * no lock of ours needs.
+   */
+  #feelPulse(subscription: Subscription): void {
+    this.#pulse = setTimeout(async () => {
+      // To refuse is to answer; and what is broken tells so by itself.
+      const answered = subscription.ping().catch(() => undefined);
+      await within(answered, this.#timeoutMs).catch(() => subscription.end());
+      if (this.#subscription === subscription) this.#feelPulse(subscription);
+    }, PULSE * this.#timeoutMs).unref();
   }
 
   /** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { LUA } from "./keys.js";
+import type { RedisHost } from "./url.js";
 
 /** A script with the hash by which the server remembers it. */
 export interface Script {
@@ -21,6 +22,8 @@ export const SCRIPTS = {
 /** A standing subscription. It does not mend itself: when it breaks, that is told, and a new one is made. */
 export interface Subscription {
   readonly broken: Promise<void>;
+  /** Settles when the server answers on this very connection. */
+  ping(): Promise<unknown>;
   end(): void;
 }
 
@@ -28,6 +31,8 @@ export interface Subscription {
 export interface RedisClient {
   /** Whether keys of different locks must not meet in one script. */
   readonly clustered: boolean;
+  /** Where the nodes of the cluster are, as far as it knows; without a cluster, none. */
+  nodes(): readonly RedisHost[];
   /** What the caller's client puts in front of every key by itself. */
   readonly keyPrefix: string;
   evalSha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;

@@ -44,7 +44,7 @@ class RedisBackend implements Backend {
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
-    this.#bell = new Bell(settings.prefix, async (channel, onMessage) =>
+    this.#bell = new Bell(settings.prefix, settings.timeoutMs, async (channel, onMessage) =>
       (await this.#link.client()).subscribe(channel, onMessage),
     );
   }

@@ -1,6 +1,6 @@
 import { fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
-import type { RedisAddress } from "./url.js";
+import type { RedisAddress, RedisHost } from "./url.js";
 
 /** The part of an ioredis client (`Redis` or `Cluster`, version 5 or 6) that is used here. */
 export interface IoredisLike {
@@ -15,6 +15,7 @@ interface Node extends IoredisLike {
   connect(): Promise<void>;
   disconnect(): void;
   subscribe(channel: string): Promise<unknown>;
+  ping(): Promise<unknown>;
   select(db: number): Promise<unknown>;
   info(section: string): Promise<string>;
   scan(
@@ -54,6 +55,7 @@ export function fromIoredis(given: IoredisLike, timeoutMs: number, close: () => 
   const { keyPrefix } = client.options as { keyPrefix?: string };
   return {
     clustered: cluster !== undefined,
+    nodes: () => (cluster?.nodes("all") ?? []).map(hostOf),
     keyPrefix: keyPrefix ?? "",
     evalSha: (script: Script, keys, args) => client.evalsha(script.sha, keys.length, ...keys, ...args),
     evalText: (script: Script, keys, args) => client.eval(script.lua, keys.length, ...keys, ...args),
@@ -86,6 +88,11 @@ export function fromIoredis(given: IoredisLike, timeoutMs: number, close: () => 
   };
 }
 
+function hostOf({ options }: Node): RedisHost {
+  const { host, port } = options as RedisHost;
+  return { host, port };
+}
+
 /** Any node of a cluster will do: classic publish/subscribe reaches them all. */
 async function subscribe(
   nodes: readonly Node[],
@@ -106,16 +113,24 @@ async function subscribe(
     connectionName: "locktender-bell",
   });
   subscriber.on("error", noop);
-  const broken = new Promise<void>((resolve) => subscriber.on("end", resolve));
+  let end = noop;
+  const broken = new Promise<void>((resolve) => {
+    subscriber.on("end", resolve);
+    end = () => {
+      subscriber.disconnect();
+      // It waits for the goodbye of a server that may be silent; a new subscription need not.
+      resolve();
+    };
+  });
   subscriber.on("message", (_channel: string, message: string) => onMessage(message));
   try {
     await within(subscriber.connect(), timeoutMs);
     await within(subscriber.subscribe(channel), timeoutMs);
   } catch (error) {
-    subscriber.disconnect();
+    end();
     throw error;
   }
-  return { broken, end: () => subscriber.disconnect() };
+  return { broken, ping: () => subscriber.ping(), end };
 }
 
 /** A client of our own: nothing is queued while offline and nothing is sent twice behind our back. */
@@ -143,7 +158,8 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
           lazyConnect: true,
           enableOfflineQueue: false,
           enableReadyCheck: false,
-          slotsRefreshTimeout: timeoutMs,
+          // Its hosts are asked one after the other: one that is silent leaves time for the next.
+          slotsRefreshTimeout: address.hosts.length > 1 ? timeoutMs / 2 : timeoutMs,
           // The default of 16 attempts would outlast the time that a request may take.
           maxRedirections: 4,
           clusterRetryStrategy: retryStrategy,

@@ -1,10 +1,9 @@
-import { LockError } from "../../core/errors.js";
 import type { RedisClient } from "./client.js";
-import { closedError, lateError, redisError, within } from "./errors.js";
-import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
-import { fromNodeRedis, type NodeRedisLike, openNodeRedis } from "./node-redis.js";
+import { closedError, lateError, redisError } from "./errors.js";
+import { openClient, refuseEviction } from "./open.js";
 import type { RedisSettings } from "./options.js";
 import { Patience } from "./patience.js";
+import { Succession } from "./succession.js";
 import { describeAddress } from "./url.js";
 
 /**
@@ -16,6 +15,7 @@ export class RedisLink {
   readonly #where: string;
   readonly #onReplaced: () => void;
   readonly #patience: Patience;
+  readonly #succession: Succession;
   readonly #failed = (error: unknown) => redisError(error, this.#where);
   #client: Promise<RedisClient> | undefined;
   #ready: RedisClient | undefined;
@@ -26,6 +26,12 @@ export class RedisLink {
     this.#where = settings.address === undefined ? "the given client" : describeAddress(settings.address);
     this.#onReplaced = onReplaced;
     this.#patience = new Patience(settings.timeoutMs);
+    this.#succession = new Succession(
+      settings.timeoutMs,
+      // The host that the URL names may be just the one that is silent.
+      (old) => openClient(settings, old.nodes()),
+      (successor) => this.#install(successor),
+    );
   }
 
   use<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -61,8 +67,11 @@ export class RedisLink {
   async close(): Promise<void> {
     this.#closed = true;
     this.#ready = undefined;
+    // From here on no successor is installed, so this client is the last.
+    const succession = this.#succession.close();
     const client = await this.#client?.catch(() => undefined);
     await client?.close();
+    await succession;
   }
 
   #open(): Promise<RedisClient> {
@@ -75,9 +84,10 @@ export class RedisLink {
   }
 
   async #connect(): Promise<RedisClient> {
-    const client = await this.#create();
+    const { acceptEviction, timeoutMs } = this.#settings;
+    const client = await openClient(this.#settings);
     try {
-      if (!this.#settings.acceptEviction) await this.#refuseEviction(client);
+      if (!acceptEviction) await refuseEviction(client, timeoutMs, this.#where);
     } catch (error) {
       await client.close();
       throw error;
@@ -86,64 +96,22 @@ export class RedisLink {
     return client;
   }
 
-  async #create(): Promise<RedisClient> {
-    const { client, address, library, timeoutMs } = this.#settings;
-    // A client that we did not open is not ours to close.
-    const leaveOpen = async () => {};
-    if (client !== undefined) {
-      return isIoredis(client)
-        ? fromIoredis(client, timeoutMs, leaveOpen)
-        : fromNodeRedis(client as NodeRedisLike, timeoutMs, leaveOpen);
-    }
-    if (address === undefined) throw new Error("neither an address nor a client");
-    const use = library ?? ((await isInstalled("ioredis")) ? "ioredis" : "redis");
-    if (!(await isInstalled(use))) {
-      const packages = library === undefined ? "ioredis or redis" : library;
-      throw new LockError(
-        "unsupported",
-        `a redis:// URL needs a client library. Install one: npm install ${packages}`,
-      );
-    }
-    return use === "ioredis" ? openIoredis(address, timeoutMs) : openNodeRedis(address, timeoutMs);
-  }
-
-  /** Eviction takes keys with an expiry first: that is, locks. */
-  async #refuseEviction(client: RedisClient): Promise<void> {
-    let infos: readonly string[];
-    try {
-      infos = await within(client.memoryInfo(), this.#settings.timeoutMs);
-    } catch (error) {
-      // Some hosts forbid INFO. Then the policy cannot be known, and nothing can be said about it.
-      if (error instanceof Error && /NOPERM|unknown command/i.test(error.message)) return;
-      throw error;
-    }
-    const policy = infos
-      .map((info) => /maxmemory_policy:(\S+)/.exec(String(info))?.[1])
-      .find((found) => found !== undefined && found !== "noeviction");
-    if (policy === undefined) return;
-    throw new LockError(
-      "unsupported",
-      `Redis at ${this.#where} has maxmemory-policy ${policy}, so it may evict locks when its memory is full. Set maxmemory-policy noeviction, use a server of their own for locks, or accept it with { eviction: "accept" }.`,
-    );
-  }
-
   #replace(stuck: RedisClient): void {
     if (this.#ready !== stuck || this.#settings.client !== undefined) return;
-    // In a cluster one node that does not answer is no reason to hang up on the others.
-    if (stuck.clustered) return;
+    if (stuck.clustered) {
+      this.#succession.begin(stuck);
+      return;
+    }
     this.#ready = undefined;
     this.#client = undefined;
     // It does not answer; closing it may not either, and nobody waits for that.
     stuck.close().catch(() => undefined);
     this.#onReplaced();
   }
-}
 
-async function isInstalled(library: "ioredis" | "redis"): Promise<boolean> {
-  try {
-    await (library === "ioredis" ? import("ioredis") : import("redis"));
-    return true;
-  } catch {
-    return false;
+  #install(successor: RedisClient): void {
+    this.#ready = successor;
+    this.#client = Promise.resolve(successor);
+    this.#onReplaced();
   }
 }

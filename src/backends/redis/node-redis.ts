@@ -1,6 +1,6 @@
 import { fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
-import type { RedisAddress } from "./url.js";
+import type { RedisAddress, RedisHost } from "./url.js";
 
 interface ScriptOptions {
   readonly keys: string[];
@@ -32,7 +32,7 @@ interface Node extends NodeRedisLike, Subscriber, Emitter {
 }
 
 interface Cluster extends NodeRedisLike, Emitter {
-  readonly masters: readonly object[];
+  readonly masters: readonly RedisHost[];
   nodeClient(node: object): Promise<Node>;
   connect(): Promise<unknown>;
   destroy(): void;
@@ -69,6 +69,7 @@ export function fromNodeRedis(
   const shape = shapeOf(given, timeoutMs);
   return {
     clustered: shape.clustered,
+    nodes: shape.nodes,
     keyPrefix: "",
     evalSha: (script, keys, args) => given.evalSha(script.sha, { keys: [...keys], arguments: [...args] }),
     evalText: (script, keys, args) => given.eval(script.lua, { keys: [...keys], arguments: [...args] }),
@@ -97,6 +98,7 @@ export function fromNodeRedis(
 
 interface Shape {
   readonly clustered: boolean;
+  nodes(): readonly RedisHost[];
   sendByKey(key: string, args: readonly string[]): Promise<unknown>;
   masters(): readonly Send[];
   subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription>;
@@ -108,13 +110,15 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
     const cluster = given as Cluster;
     return {
       clustered: true,
+      nodes: () => cluster.masters.map(({ host, port }) => ({ host, port })),
       sendByKey: (key, args) => cluster.sendCommand(key, false, args),
       masters: () =>
         cluster.masters.map((node) => async (args) => (await cluster.nodeClient(node)).sendCommand(args)),
       async subscribe(channel, onMessage) {
         const master = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
         if (master === undefined) throw new Error("no node of the cluster is known");
-        return subscribeAt(await cluster.nodeClient(master), channel, onMessage, timeoutMs);
+        const node = await within(cluster.nodeClient(master), timeoutMs);
+        return subscribeAt(node, channel, onMessage, timeoutMs);
       },
     };
   }
@@ -123,6 +127,7 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
     const send: Send = (args) => sentinel.sendCommand(false, args);
     return {
       clustered: false,
+      nodes: () => [],
       sendByKey: (_key, args) => send(args),
       masters: () => [send],
       subscribe: (channel, onMessage) => inTime(subscribeBySentinel(sentinel, channel, onMessage), timeoutMs),
@@ -131,6 +136,7 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
   const client = given as Node;
   return {
     clustered: false,
+    nodes: () => [],
     sendByKey: (_key, args) => client.sendCommand(args),
     masters: () => [(args) => client.sendCommand(args)],
     subscribe: (channel, onMessage) => subscribeAt(client, channel, onMessage, timeoutMs),
@@ -162,7 +168,7 @@ async function subscribeAt(
     end();
     throw error;
   }
-  return { broken, end };
+  return { broken, ping: () => subscriber.sendCommand(["PING"]), end };
 }
 
 /** The sentinel client moves its subscriptions to a new master by itself, but messages are lost meanwhile. */
@@ -181,7 +187,8 @@ async function subscribeBySentinel(
     };
     sentinel.on("topology-change", end);
   });
-  return { broken, end };
+  // Its connection is out of reach; but it leads to the master, whose silence is noticed by the commands.
+  return { broken, ping: async () => undefined, end };
 }
 
 /** One that comes too late to be of use is ended: another one has been asked for. */
@@ -206,11 +213,15 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     ...(tls ? { tls } : {}),
   };
   const common = { username, password, disableOfflineQueue: true, name: "locktender" };
+  // Hosts are asked for the cluster's nodes one after the other: one that is silent leaves time for the next.
+  const hostMs = hosts.length > 1 ? timeoutMs / 2 : timeoutMs;
   const client =
     address.kind === "cluster"
       ? createCluster({
           minimizeConnections: true,
-          rootNodes: hosts.map((host) => ({ socket: host })),
+          rootNodes: hosts.map((host) => ({
+            socket: { ...host, connectTimeout: hostMs, socketTimeout: hostMs },
+          })),
           defaults: { ...common, socket },
         })
       : address.kind === "sentinel"

@@ -1,8 +1,13 @@
 import { LockError } from "../../core/errors.js";
 
+export interface RedisHost {
+  readonly host: string;
+  readonly port: number;
+}
+
 export interface RedisAddress {
   readonly kind: "single" | "sentinel" | "cluster";
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  readonly hosts: readonly RedisHost[];
   readonly tls: boolean;
   readonly username?: string;
   readonly password?: string;
@@ -60,7 +65,7 @@ export function describeAddress(address: RedisAddress): string {
   return address.master === undefined ? hosts : `${hosts} (${address.master})`;
 }
 
-function parseHost(text: string, defaultPort: number): { host: string; port: number } {
+function parseHost(text: string, defaultPort: number): RedisHost {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3] ?? defaultPort);
