@@ -45,6 +45,8 @@ export interface RedisClient {
   memoryInfo(): Promise<readonly string[]>;
   subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription>;
   close(): Promise<void>;
+  /** What the connection of a client of our own last complained of, if it has not been well since. */
+  trouble?(): unknown;
 }
 
 /** What those say who can be asked: a node that is down is no reason not to use the others. */

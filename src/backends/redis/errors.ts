@@ -11,10 +11,20 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^OOM/, "The server's memory is full; raise maxmemory."],
   [/^READONLY/, "This server is a replica; connect to the master, or through Sentinel."],
   [
-    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT|Connection is closed/,
+    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT|ECONNRESET|^not connected/,
     "Is the server running, and reachable from here?",
   ],
 ];
+
+/** What the libraries say of every command while they are not connected. */
+const OFFLINE =
+  /Stream isn't writeable|client is offline|client is closed|Disconnects client|Connection is closed|Socket closed/;
+
+/** Of a command that failed for want of a connection, and what that last complained of: what tells more. */
+export function clearer(error: unknown, trouble: unknown): unknown {
+  if (!(error instanceof Error) || !OFFLINE.test(error.message)) return error;
+  return trouble ?? new Error("not connected");
+}
 
 /** What a client library threw, as an error of ours that says what to do. */
 export function redisError(error: unknown, where: string): LockError {

@@ -135,7 +135,7 @@ async function subscribe(
 
 /** A client of our own: nothing is queued while offline and nothing is sent twice behind our back. */
 export async function openIoredis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
-  const { Redis, Cluster } = (await import("ioredis")) as unknown as Module;
+  const { Redis, Cluster } = await load();
   const { username, password, tls, db } = address;
   const common = {
     username,
@@ -176,6 +176,9 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
   client.on("error", (error: Error) => {
     lastError = error;
   });
+  client.on("ready", () => {
+    lastError = undefined;
+  });
   try {
     await within(client.connect(), timeoutMs);
     // By itself it would go on with database 0 if there is no such one.
@@ -184,7 +187,17 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
     client.disconnect();
     throw lastError ?? error;
   }
-  return fromIoredis(client, timeoutMs, async () => client.disconnect());
+  const opened = fromIoredis(client, timeoutMs, async () => client.disconnect());
+  return { ...opened, trouble: () => lastError };
+}
+
+/** Before version 5.2 the class was only the default export. */
+async function load(): Promise<Module> {
+  const module = (await import("ioredis")) as unknown as Partial<Module> & {
+    readonly default: Module["Redis"] & Module;
+  };
+  const Redis = module.Redis ?? module.default;
+  return { Redis, Cluster: module.Cluster ?? module.default.Cluster };
 }
 
 // A client without a listener for "error" prints to the console; what fails is told by its command.

@@ -1,5 +1,5 @@
 import type { RedisClient } from "./client.js";
-import { closedError, lateError, redisError } from "./errors.js";
+import { clearer, closedError, lateError, redisError } from "./errors.js";
 import { openClient, refuseEviction } from "./open.js";
 import type { RedisSettings } from "./options.js";
 import { Patience } from "./patience.js";
@@ -16,9 +16,10 @@ export class RedisLink {
   readonly #onReplaced: () => void;
   readonly #patience: Patience;
   readonly #succession: Succession;
-  readonly #failed = (error: unknown) => redisError(error, this.#where);
+  readonly #failed = (error: unknown) => redisError(clearer(error, this.#latest?.trouble?.()), this.#where);
   #client: Promise<RedisClient> | undefined;
   #ready: RedisClient | undefined;
+  #latest: RedisClient | undefined;
   #closed = false;
 
   constructor(settings: RedisSettings, onReplaced: () => void) {
@@ -78,7 +79,7 @@ export class RedisLink {
     if (this.#closed) return Promise.reject(closedError());
     this.#client ??= this.#connect().catch((error: unknown) => {
       this.#client = undefined;
-      throw redisError(error, this.#where);
+      throw this.#failed(error);
     });
     return this.#client;
   }
@@ -86,6 +87,7 @@ export class RedisLink {
   async #connect(): Promise<RedisClient> {
     const { acceptEviction, timeoutMs } = this.#settings;
     const client = await openClient(this.#settings);
+    this.#latest = client;
     try {
       if (!acceptEviction) await refuseEviction(client, timeoutMs, this.#where);
     } catch (error) {
@@ -111,6 +113,7 @@ export class RedisLink {
 
   #install(successor: RedisClient): void {
     this.#ready = successor;
+    this.#latest = successor;
     this.#client = Promise.resolve(successor);
     this.#onReplaced();
   }

@@ -244,6 +244,9 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     }),
   );
   failed.catch(noop);
+  client.on("ready", () => {
+    lastError = undefined;
+  });
   try {
     const connecting = client.connect();
     connecting.catch(noop);
@@ -252,7 +255,7 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     await close();
     throw lastError ?? error;
   }
-  return fromNodeRedis(client, timeoutMs, close);
+  return { ...fromNodeRedis(client, timeoutMs, close), trouble: () => lastError };
 }
 
 // Without a listener an "error" event would end the process; what fails is told by its command.
