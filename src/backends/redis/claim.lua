@@ -18,7 +18,7 @@ ttl, retentionMs = tonumber(ttl), tonumber(retentionMs)
 local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)
-local claim = find(l, id)
+local claim = findLive(l, id, now)
 
 if claim and not claim.left and (ticket == 0 or ticket == claim.ticket) then
   claim.who = string.match(rest, '^%d+ %d+ %d %d+ (.*)$')

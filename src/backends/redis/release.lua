@@ -9,7 +9,7 @@ insistOnWriting(KEYS[2])
 local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)
-local claim = find(l, id)
+local claim = findLive(l, id, now)
 
 if not claim or (claim.left and not force) then
   if changed then save(l, retentionMs) end

@@ -14,7 +14,7 @@ for index = 1, #KEYS / 4 do
   local id, ticket, ttl = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   local l = openLock((index - 1) * 4 + 1)
   local changed = dropDead(l, now)
-  local claim = find(l, id)
+  local claim = findLive(l, id, now)
   if not claim or claim.left or claim.ticket ~= ticket then
     answers[index] = gone(l, id)
     if changed then save(l, retentionMs) end
