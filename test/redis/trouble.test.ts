@@ -5,7 +5,7 @@ import { redis } from "locktender/redis";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
-import { LIBRARIES, look, open } from "./tools.js";
+import { LIBRARIES, look, open, queued } from "./tools.js";
 
 let server: RedisSingle;
 beforeAll(async () => {
@@ -78,6 +78,27 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     await sleep(1_000);
     expect(held.held, "its renewal needs no memory").toBe(true);
     expect(await freed.release(), "giving back needs no memory").toBe(true);
+  });
+
+  test("who waits for a lease of fixed time, or with a minimal one, is let in with full memory, too", async () => {
+    const [locks, others] = [
+      open(options("let-in"), { ttl: "20s" }),
+      open(options("let-in"), { ttl: "20s" }),
+    ];
+    const client = look(server.node.port);
+    const kinds = [{ renew: false }, { minHold: 50 }] as const;
+    const held = await Promise.all(kinds.map((_, index) => locks.mutex(`kind ${index}`).acquire()));
+    const waits = kinds.map((kind, index) => others.mutex(`kind ${index}`).acquire(kind));
+    for (const wait of waits) wait.catch(() => undefined);
+    for (const lease of held) await queued(locks, lease.name, 1);
+    await client.config("SET", "maxmemory", "1mb");
+    onTestFinished(async () => void (await client.config("SET", "maxmemory", "0")));
+    for (const [index, lease] of held.entries()) {
+      const startedAt = performance.now();
+      expect(await lease.release()).toBe(true);
+      expect(await (await waits[index])?.release()).toBe(true);
+      expect(performance.now() - startedAt).toBeLessThan(2_000);
+    }
   });
 
   test("a script that somebody else lets run for too long is an outage that passes", async () => {

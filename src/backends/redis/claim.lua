@@ -15,10 +15,12 @@ local lastTicket, ttl, room, retentionMs = string.match(ARGV[2], '^(%d+) (%d+) (
 local ticket = tonumber(lastTicket)
 ttl, retentionMs = tonumber(ttl), tonumber(retentionMs)
 
+-- Whoever was let in must be able to say so, or it would be in everybody's way for a ttl.
+if ticket ~= 0 then insistOnWriting(KEYS[2]) end
 local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)
-local claim = find(l, id)
+local claim = findLive(l, id, now)
 
 if claim and not claim.left and (ticket == 0 or ticket == claim.ticket) then
   claim.who = string.match(rest, '^%d+ %d+ %d %d+ (.*)$')

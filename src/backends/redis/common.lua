@@ -13,14 +13,17 @@
 --   forced     hash: id -> JSON { reason, by } of claims that an operator took away
 -- A claim is '<ticket> <came> <granted> <left> <deadline> <capacity> <weight> <fixed> <min hold> <who>'.
 -- An uncontended lock so touches one key. When a second claim comes, the first one unfolds into the other
--- keys, and they stay in use until nobody is there any more.
+-- keys, and they stay in use until nobody is there any more. So every script can do with the head alone.
 --
 -- Times are the server's, in µs; a double holds them, and tickets, exactly until the year 2255.
 -- Who is granted is the rule's business: the head caches its boundary (edge: the last granted ticket) and
 -- totals (sum: the granted weight), so that an operation costs O(log claims). No claim is dead before
 -- <soonest> or alive after <latest>; the server keeps claims and queue until <kept> (ms).
 
-local MOST_DEAD = 512
+-- A whole fleet may die at once, and whoever asks next should find the lock free. But everybody else waits
+-- for a script to end, so there is a bound: this many take some 50 ms.
+local MOST_DEAD = 10000
+local BATCH = 500
 local FORCED_KEPT_MS = 60000
 local KEPT_LONGER_MS = 60000
 -- No id has a blank in it.
@@ -56,7 +59,13 @@ end
 -- When the server's memory is full, it refuses a script's first write unless that needs no memory. So such
 -- a one goes first where a lock is kept or given back; it changes nothing.
 local function insistOnWriting(claims)
-  redis.call('HDEL', claims, '')
+  if claims then redis.call('HDEL', claims, '') end
+end
+
+-- While a cluster moves a lock to another node, only some of its keys are named. Whatever needs more ends
+-- here, before anything is written.
+local function need(key)
+  if not key then error('this needs more keys of the lock') end
 end
 
 local function openLock(first)
@@ -87,6 +96,7 @@ local function openLock(first)
     l.last, l.edge, l.capacity = l.only.ticket, l.only.ticket, l.only.capacity
     l.sum, l.live, l.latest = l.only.weight, 1, l.only.deadline
   elseif kind == 'm' then
+    need(l.claims)
     local last, capacity, sum, edge, live, waiting, soonest, latest, kept =
       string.match(text, '^m (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     l.last, l.capacity, l.sum, l.edge = tonumber(last), tonumber(capacity), tonumber(sum), tonumber(edge)
@@ -128,6 +138,7 @@ local function makeRoom(l, id)
   if l.live == 0 then
     l.onlyId = id
   elseif onlyId then
+    need(l.claims)
     -- Nothing should be there; if keys were lost, what they left behind must not come back to life.
     forgetMany(l)
     store(l, onlyId, only)
@@ -175,6 +186,15 @@ local function save(l, retentionMs)
   rings = {}
 end
 
+local function uncount(l, claim)
+  l.live = l.live - 1
+  if isGranted(l, claim) then
+    l.sum = l.sum - claim.weight
+  else
+    l.waiting = l.waiting - 1
+  end
+end
+
 local function remove(l, id, claim)
   if l.onlyId == id then
     l.onlyId, l.only = nil, nil
@@ -182,13 +202,7 @@ local function remove(l, id, claim)
     redis.call('HDEL', l.claims, id)
     redis.call('ZREM', l.queue, id, UNTIL .. id)
   end
-  if not claim then return end
-  l.live = l.live - 1
-  if isGranted(l, claim) then
-    l.sum = l.sum - claim.weight
-  else
-    l.waiting = l.waiting - 1
-  end
+  uncount(l, claim)
 end
 
 -- The counts follow from the claims. Where they do not agree, because keys were deleted or a step was cut
@@ -225,7 +239,8 @@ local function advance(l, now)
   while l.waiting > 0 do
     local id = nextWaiting(l)
     local claim = id and find(l, id)
-    if not claim or l.sum + claim.weight > l.capacity then return end
+    -- A dead one, of more than were forgotten, is let in by nobody: the next script forgets it.
+    if not claim or claim.deadline <= now or l.sum + claim.weight > l.capacity then return end
     l.sum = l.sum + claim.weight
     l.edge = claim.ticket
     l.waiting = l.waiting - 1
@@ -243,6 +258,24 @@ local function soonestDeadline(l)
   return first[2] and -tonumber(first[2]) or 0
 end
 
+-- Forgets up to a batch of dead claims, and says how many.
+local function dropBatch(l, now)
+  local dead = redis.call('ZREVRANGEBYSCORE', l.queue, '(0', -now, 'LIMIT', 0, BATCH)
+  local ids = {}
+  for _, member in ipairs(dead) do
+    local id = string.sub(member, #UNTIL + 1)
+    local claim = find(l, id)
+    if claim then uncount(l, claim) end
+    ids[#ids + 1] = id
+  end
+  if #ids > 0 then
+    redis.call('HDEL', l.claims, unpack(ids))
+    redis.call('ZREM', l.queue, unpack(ids))
+    redis.call('ZREM', l.queue, unpack(dead))
+  end
+  return #dead
+end
+
 -- Forgets what is dead, a bounded number at a time. Says whether anything was.
 local function dropDead(l, now)
   if l.live == 0 then return false end
@@ -254,14 +287,23 @@ local function dropDead(l, now)
   local recounted = not isWhole(l)
   if recounted then recount(l) end
   if l.soonest > now then return recounted end
-  local dead = redis.call('ZREVRANGEBYSCORE', l.queue, '(0', -now, 'LIMIT', 0, MOST_DEAD)
-  for _, member in ipairs(dead) do
-    local id = string.sub(member, #UNTIL + 1)
-    remove(l, id, find(l, id))
-  end
-  if #dead > 0 then advance(l, now) end
+  local dropped = 0
+  repeat
+    local batch = dropBatch(l, now)
+    dropped = dropped + batch
+  until batch < BATCH or dropped >= MOST_DEAD
+  if dropped > 0 then advance(l, now) end
   l.soonest = soonestDeadline(l)
-  return recounted or #dead > 0
+  return recounted or dropped > 0
+end
+
+-- The claim, unless it is dead: of more dead than were forgotten, none may come back.
+local function findLive(l, id, now)
+  local claim = find(l, id)
+  if not claim or claim.deadline > now then return claim end
+  remove(l, id, claim)
+  advance(l, now)
+  return nil
 end
 
 -- When the first of the claims here will be dead unless it is refreshed.
@@ -270,5 +312,6 @@ local function changeIn(l, now)
 end
 
 local function gone(l, id)
+  need(l.claims)
   return { 'gone', l.forced and redis.call('HGET', l.forced, id) or '' }
 end

@@ -8,9 +8,10 @@ local id, retentionMs, ending = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local force = ending ~= 'unused' and ending
 insistOnWriting(KEYS[2])
 local l = openLock(1)
+if force then need(l.forced) end
 local now = serverTime()
 local changed = dropDead(l, now)
-local claim = find(l, id)
+local claim = findLive(l, id, now)
 
 if not claim or (claim.left and not ending) then
   if changed then save(l, retentionMs) end

@@ -9,12 +9,12 @@ local now = serverTime()
 local answers = {}
 insistOnWriting(KEYS[2])
 
-for index = 1, #KEYS / 4 do
+for index = 1, (#ARGV - 1) / 3 do
   local arg = (index - 1) * 3 + 1
   local id, ticket, ttl = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   local l = openLock((index - 1) * 4 + 1)
   local changed = dropDead(l, now)
-  local claim = find(l, id)
+  local claim = findLive(l, id, now)
   if not claim or claim.left or claim.ticket ~= ticket then
     answers[index] = gone(l, id)
     if changed then save(l, retentionMs) end
