@@ -144,7 +144,7 @@ describe("a library that is not installed", () => {
       `console.log(await connect("redis://127.0.0.1:1")${tell});`,
       hide("ioredis", "redis"),
     );
-    expect(out).toMatch(/^unsupported: .*npm install ioredis or redis/);
+    expect(out).toMatch(/^unsupported: .*npm install ioredis, or npm install redis/);
     const asked = `const backend = redis({ url: "redis://127.0.0.1:1", library: "redis" });
       console.log(await backend.release({ name: "x", id: "y" })${tell});`;
     expect((await run(asked, hide("redis"))).out).toMatch(/^unsupported: .*npm install redis/);

@@ -18,6 +18,7 @@ import { LockKeyring, lockPattern, nameOfKey } from "./keys.js";
 import { RedisLink } from "./link.js";
 import { tryFewerKeys } from "./migration.js";
 import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
+import { Replication } from "./replication.js";
 import { readAnswer, readPage, readRenewals } from "./replies.js";
 
 export type { IoredisLike } from "./ioredis.js";
@@ -36,6 +37,9 @@ class RedisBackend implements Backend {
   readonly traits: Traits;
   readonly #settings: RedisSettings;
   readonly #link: RedisLink;
+  /** Waiting for replicas blocks a connection: renewals must not stand in line behind it. */
+  readonly #claimLink: RedisLink;
+  readonly #replication = new Replication();
   readonly #bell: Bell;
   readonly #keys: LockKeyring;
   #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
@@ -45,6 +49,7 @@ class RedisBackend implements Backend {
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
+    this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
     this.#bell = new Bell(settings.prefix, settings.timeoutMs, async (channel, onMessage) =>
       (await this.#link.client()).subscribe(channel, onMessage),
     );
@@ -61,9 +66,9 @@ class RedisBackend implements Backend {
     ];
     const first = ticket === undefined;
     if (first && minHoldMs === 0) args.push(String(Math.ceil(Math.max(grantMs, retentionMs)) + 1));
-    const answer = await this.#run(SCRIPTS.claim, first ? keys.usual : keys.all, args, (reply) =>
-      readAnswer(reply, grantMs),
-    );
+    const touched = first ? keys.usual : keys.all;
+    const read = (reply: unknown) => readAnswer(reply, grantMs);
+    const answer = await this.#run(SCRIPTS.claim, touched, args, read, this.#claimLink);
     if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys.head);
     return answer;
   }
@@ -153,7 +158,7 @@ class RedisBackend implements Backend {
 
   async close(): Promise<void> {
     this.#bell.close();
-    await this.#link.close();
+    await Promise.all([this.#link.close(), this.#claimLink.close()]);
   }
 
   #run<T>(
@@ -161,8 +166,9 @@ class RedisBackend implements Backend {
     keys: readonly string[],
     args: readonly string[],
     read: (reply: unknown) => T,
+    link = this.#link,
   ): Promise<T> {
-    const asked = this.#link.use((client) => {
+    const asked = link.use((client) => {
       const answered = runScript(client, script, keys, args);
       if (!client.clustered) return answered;
       return answered.catch((error: unknown) => tryFewerKeys(error, client, script, keys, args));
@@ -184,9 +190,11 @@ class RedisBackend implements Backend {
   /** Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. */
   async #replicate(claim: ClaimRequest, key: string): Promise<void> {
     const { replicas, timeoutMs } = this.#settings;
-    const seen = await this.#link.use((client: RedisClient) =>
-      client.waitForReplicas(key, replicas, Math.ceil(timeoutMs / 2)),
-    );
+    const seen = await this.#claimLink.use((client: RedisClient) => {
+      // So short that a claim behind it, and its own question, still have their time.
+      const ask = () => client.waitForReplicas(key, replicas, Math.ceil(timeoutMs / 4));
+      return client.clustered ? ask() : this.#replication.seen(ask);
+    });
     if (seen >= replicas) return;
     // Who is not granted withdraws; who asks again waits for the replicas again.
     throw backendError(`only ${seen} of ${replicas} replicas acknowledged "${claim.name}".`, {

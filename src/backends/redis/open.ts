@@ -22,11 +22,9 @@ export async function openClient(
   if (address === undefined) throw new Error("neither an address nor a client");
   const use = library ?? ((await isInstalled("ioredis")) ? "ioredis" : "redis");
   if (!(await isInstalled(use))) {
-    const packages = library === undefined ? "ioredis or redis" : library;
-    throw new LockError(
-      "unsupported",
-      `a redis:// URL needs a client library. Install one: npm install ${packages}`,
-    );
+    const install =
+      library === undefined ? "npm install ioredis, or npm install redis" : `npm install ${library}`;
+    throw new LockError("unsupported", `a redis:// URL needs a client library. Install one: ${install}.`);
   }
   const anywhere = { ...address, hosts: distinct([...address.hosts, ...alsoAt]) };
   return use === "ioredis" ? openIoredis(anywhere, timeoutMs) : openNodeRedis(anywhere, timeoutMs);
