@@ -13,7 +13,7 @@
 --   forced     hash: id -> JSON { reason, by } of claims that an operator took away
 -- A claim is '<ticket> <came> <granted> <left> <deadline> <capacity> <weight> <fixed> <min hold> <who>'.
 -- An uncontended lock so touches one key. When a second claim comes, the first one unfolds into the other
--- keys, and they stay in use until nobody is there any more.
+-- keys, and they stay in use until nobody is there any more. So every script can do with the head alone.
 --
 -- Times are the server's, in µs; a double holds them, and tickets, exactly until the year 2255.
 -- Who is granted is the rule's business: the head caches its boundary (edge: the last granted ticket) and
@@ -59,7 +59,13 @@ end
 -- When the server's memory is full, it refuses a script's first write unless that needs no memory. So such
 -- a one goes first where a lock is kept or given back; it changes nothing.
 local function insistOnWriting(claims)
-  redis.call('HDEL', claims, '')
+  if claims then redis.call('HDEL', claims, '') end
+end
+
+-- While a cluster moves a lock to another node, only some of its keys are named. Whatever needs more ends
+-- here, before anything is written.
+local function need(key)
+  if not key then error('this needs more keys of the lock') end
 end
 
 local function openLock(first)
@@ -90,6 +96,7 @@ local function openLock(first)
     l.last, l.edge, l.capacity = l.only.ticket, l.only.ticket, l.only.capacity
     l.sum, l.live, l.latest = l.only.weight, 1, l.only.deadline
   elseif kind == 'm' then
+    need(l.claims)
     local last, capacity, sum, edge, live, waiting, soonest, latest, kept =
       string.match(text, '^m (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     l.last, l.capacity, l.sum, l.edge = tonumber(last), tonumber(capacity), tonumber(sum), tonumber(edge)
@@ -131,6 +138,7 @@ local function makeRoom(l, id)
   if l.live == 0 then
     l.onlyId = id
   elseif onlyId then
+    need(l.claims)
     -- Nothing should be there; if keys were lost, what they left behind must not come back to life.
     forgetMany(l)
     store(l, onlyId, only)
@@ -304,5 +312,6 @@ local function changeIn(l, now)
 end
 
 local function gone(l, id)
+  need(l.claims)
   return { 'gone', l.forced and redis.call('HGET', l.forced, id) or '' }
 end

@@ -16,6 +16,7 @@ import { Bell } from "./bell.js";
 import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
 import { LockKeyring, lockPattern, nameOfKey } from "./keys.js";
 import { RedisLink } from "./link.js";
+import { tryFewerKeys } from "./migration.js";
 import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
 import { readAnswer, readPage, readRenewals } from "./replies.js";
 
@@ -159,7 +160,11 @@ class RedisBackend implements Backend {
     args: readonly string[],
     read: (reply: unknown) => T,
   ): Promise<T> {
-    const asked = this.#link.use((client) => runScript(client, script, keys, args));
+    const asked = this.#link.use((client) => {
+      const answered = runScript(client, script, keys, args);
+      if (!client.clustered) return answered;
+      return answered.catch((error: unknown) => tryFewerKeys(error, client, script, keys, args));
+    });
     return asked.then((reply) => this.#read(reply, read));
   }
 

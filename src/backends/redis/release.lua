@@ -7,6 +7,7 @@
 local id, retentionMs, force = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 insistOnWriting(KEYS[2])
 local l = openLock(1)
+if force then need(l.forced) end
 local now = serverTime()
 local changed = dropDead(l, now)
 local claim = findLive(l, id, now)

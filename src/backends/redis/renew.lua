@@ -9,7 +9,7 @@ local now = serverTime()
 local answers = {}
 insistOnWriting(KEYS[2])
 
-for index = 1, #KEYS / 4 do
+for index = 1, (#ARGV - 1) / 3 do
   local arg = (index - 1) * 3 + 1
   local id, ticket, ttl = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   local l = openLock((index - 1) * 4 + 1)
