@@ -19,12 +19,14 @@ const openRedis: Open = async (url, prefix) => {
 
 const openMemory: Open = async (url, prefix) => {
   refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
+  refuseSlashes(url, /^memory:\/\//, "memory: or memory:name, without slashes");
   const { memory } = await import("./backends/memory/index.js");
   return memory(url.slice("memory:".length));
 };
 
 const openSqlite: Open = async (url, prefix) => {
   refusePrefix("sqlite:", prefix, "use another file");
+  refuseSlashes(url, /^sqlite:\/\/(?!\/)/, "sqlite:path/locks.db, or sqlite:///path/locks.db from the root");
   const { sqlite } = await import("./backends/sqlite/index.js");
   const file = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
   return sqlite(file === "" ? {} : { file });
@@ -73,4 +75,10 @@ async function openBackend(url: string, prefix: string | undefined): Promise<Bac
 function refusePrefix(engine: string, prefix: string | undefined, instead: string): void {
   if (prefix !== undefined)
     throw invalidOption(`prefix: ${engine} is not shared with anything else; ${instead}.`);
+}
+
+/** What follows would be taken for another file, or another name, than the one that is meant. */
+function refuseSlashes(url: string, wrong: RegExp, right: string): void {
+  if (wrong.test(url))
+    throw invalidOption(`connect: after // comes a host, and there is none. Write ${right}.`);
 }

@@ -1,8 +1,10 @@
-import { hostname } from "node:os";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
 import { connect, createLocks, isLockError, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { redis } from "locktender/redis";
-import { describe, expect, inject, test } from "vitest";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
 import type { Backend, Traits } from "#lib/core/backend.js";
 
 /** Memory that promises less. */
@@ -142,6 +144,29 @@ describe("connect", () => {
     await expect(connect("memory:", { prefix: "x" })).rejects.toMatchObject({ code: "invalid-option" });
     for (const options of [null, 5, "x"]) {
       await expect(connect("memory:", options as never)).rejects.toMatchObject({ code: "invalid-option" });
+    }
+  });
+
+  test("two slashes where no host can be are refused, and the error says what to write", async () => {
+    for (const url of ["memory://", "memory://orders", "memory:///orders"]) {
+      const error = await connect(url).catch((thrown: unknown) => thrown);
+      expect(error, url).toMatchObject({ code: "invalid-option" });
+      expect(String(error)).toContain("memory:name");
+    }
+    for (const url of ["sqlite://", "sqlite://locks.db", "sqlite://folder/locks.db"]) {
+      const error = await connect(url).catch((thrown: unknown) => thrown);
+      expect(error, url).toMatchObject({ code: "invalid-option" });
+      expect(String(error)).toContain("sqlite:path/locks.db");
+    }
+  });
+
+  test("a file of SQLite is named by a path, also in full", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "locktender-setup-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    for (const start of ["sqlite:", "sqlite://"]) {
+      const file = join(folder, `${start.length}.db`);
+      await (await connect(`${start}${file}`)).close();
+      expect((await stat(file)).isFile()).toBe(true);
     }
   });
 
