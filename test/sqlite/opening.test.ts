@@ -79,10 +79,14 @@ describe("what is refused", () => {
 
   test("a file that cannot be opened is an error of the engine that names it", async () => {
     const folder = await newFolder();
-    for (const file of [join(folder, "missing", "locks.db"), folder]) {
+    await writeFile(join(folder, "file"), "");
+    for (const path of ["missing/locks.db", "file/locks.db", "."]) {
+      const file = join(folder, path);
       const error = await refusal(open({ file }).claim(request("x", "id-1")));
-      expect(error).toMatchObject({ code: "backend", retryable: false });
-      expect(String(error)).toContain(file);
+      expect(error, path).toMatchObject({ code: "backend", retryable: false });
+      expect(String(error)).toContain(
+        `${file.replace(/\/$/, "")} failed: it cannot be opened. Its folder must exist`,
+      );
     }
   });
 

@@ -50,6 +50,9 @@ const KINDS: readonly Kind[] = [
   },
 ];
 
+/** What the file system says where SQLite would say that it cannot open the file. */
+const UNREACHABLE = new Set(["ENOENT", "ENOTDIR", "EACCES"]);
+
 /** The libraries tell it in different ways: by number, by name, or inside the message. */
 function kindOf(error: unknown): Kind | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -58,6 +61,7 @@ function kindOf(error: unknown): Kind | undefined {
   if (typeof code === "string" && code.startsWith("SQLITE_")) {
     return KINDS.find(({ name }) => code.startsWith(`SQLITE_${name}`));
   }
+  if (typeof code === "string" && UNREACHABLE.has(code)) return KINDS.find(({ name }) => name === "CANTOPEN");
   const [, opening] = /Unable to open connection to local database .*: (\d+)/s.exec(error.message) ?? [];
   return opening === undefined ? undefined : KINDS.find((kind) => kind.code === (Number(opening) & 0xff));
 }
