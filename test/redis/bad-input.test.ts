@@ -61,6 +61,19 @@ describe("a URL that cannot be meant", () => {
     }
   });
 
+  test("a password that is not encoded is not taken for a path, and the error says how to write it", async () => {
+    const rests = [`user:48151/${SECRET}@host`, `user:48151/${SECRET}@h1,h2/main`, `:48151/0/${SECRET}@host`];
+    const urls = ["redis", "redis+sentinel", "redis+cluster"].flatMap((kind) =>
+      rests.map((rest) => `${kind}://${rest}`),
+    );
+    for (const url of urls) {
+      const { code, shown } = await refusal(url);
+      expect(code, url).toBe("invalid-option");
+      expect(shown, url).not.toMatch(/s3cr3t|48151/);
+      expect(shown, url).toMatch(/%2F.*%40/);
+    }
+  });
+
   test("is unsupported if there is no such engine, whatever its name is", async () => {
     for (const url of [
       "http://x",

@@ -28,7 +28,10 @@ export function parseRedisUrl(url: string): RedisAddress {
     throw invalidUrl("expected redis://host:port/db, redis+sentinel://h1,h2/master or redis+cluster://h1,h2");
   }
   const [, , credentials = "", hostList = "", path = ""] = match;
-  if (credentials.includes("@")) throw invalidUrl("an @ in a user name or password is written %40");
+  // Else a part of the password would be taken for a host or the master's name, and be shown in errors.
+  if (`${credentials}${path}`.includes("@")) {
+    throw invalidUrl("in a user name or password, / is written %2F and @ is written %40");
+  }
   const hosts = (hostList || "127.0.0.1").split(",").map((text) => parseHost(text, scheme.port));
   if (scheme.kind === "single" && hosts.length > 1) {
     throw invalidUrl("several hosts need redis+sentinel:// or redis+cluster://");
