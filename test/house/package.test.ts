@@ -73,11 +73,19 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe("the tarball", () => {
-  test("it holds the compiled code, its papers, and nothing else", async () => {
+  test("it holds the compiled code, its papers, the pages that errors point to, and nothing else", async () => {
     const files = await filesIn(installed());
-    const expected = /^(dist\/.+\.(js|d\.ts)|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
+    const expected =
+      /^(dist\/.+\.(js|d\.ts)|docs\/engines\/\w+\.md|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
     expect(files.filter((file) => !expected.test(file))).toEqual([]);
-    expect(["README.md", "CHANGELOG.md", "LICENSE"].filter((file) => !files.includes(file))).toEqual([]);
+    const papers = [
+      "README.md",
+      "CHANGELOG.md",
+      "LICENSE",
+      ...(await pagesNamedIn(join(installed(), "dist"))),
+    ];
+    expect(papers).toContain("docs/engines/redis.md");
+    expect(papers.filter((file) => !files.includes(file))).toEqual([]);
   });
 
   test("no compiled file is left over from a source that is gone", async () => {
@@ -159,6 +167,13 @@ async function filesIn(root: string): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   return files.map((file) => file.slice(root.length + 1).replaceAll("\\", "/")).sort();
+}
+
+/** The pages that the text of the code, such as that of its errors, sends people to. */
+async function pagesNamedIn(root: string): Promise<string[]> {
+  const files = await filesIn(root);
+  const texts = await Promise.all(files.map((file) => readFile(join(root, file), "utf8")));
+  return [...new Set(texts.flatMap((text) => text.match(/\bdocs\/[\w/-]+\.md\b/g) ?? []))];
 }
 
 async function compile(name: string, file: string, source: string, options: object): Promise<void> {

@@ -3,8 +3,8 @@ import { type RedisClient, runScript, type Script } from "./client.js";
 /** ioredis tries again by itself, is sent to and fro between the two nodes, and shows only the last of it. */
 const MOVING = /\bTRYAGAIN\b|Too many Cluster redirections/;
 
-/** How many of a lock's keys are there: those of a queue, and the head of an uncontended one. */
-const THERE = [3, 1];
+/** How many of a lock's keys there are: the head of an uncontended one, or those of a queue. */
+const THERE = [1, 3];
 
 /**
  * While a cluster moves a slot, it refuses scripts some of whose keys do not exist, as is usual with locks.
