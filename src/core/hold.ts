@@ -124,7 +124,12 @@ export class Hold implements PlaceListener {
 
   /** From here on nothing is renewed; the signal tells the holder. */
   lose(loss: Loss, gone?: Gone): void {
-    if (this.#tell(loss, gone)) this.connection.leave(this.place);
+    if (!this.#tell(loss, gone)) return;
+    const { connection, place } = this;
+    connection.leave(place);
+    // A session that goes on for other claims keeps this one, too, unless it is given back.
+    const outlived = connection.backend.traits.ttl === "session" && !this.#takenAway();
+    if (outlived) connection.inBackground(connection.withdraw(place));
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */

@@ -1,0 +1,300 @@
+import type { Client, ClientDuplexStream, Metadata, MethodDefinition } from "@grpc/grpc-js";
+import { describeHosts } from "../../core/address.js";
+import { nowMs } from "../../core/clock.js";
+import { backendError, LockError } from "../../core/errors.js";
+import { CODE, closedError, codeOf, etcdError, wasNotReached } from "./errors.js";
+import {
+  DESCRIPTION,
+  type LeaseResponse,
+  type Long,
+  type RangeRequest,
+  type RangeResponse,
+  type TxnRequest,
+  type TxnResponse,
+  type WatchRequest,
+  type WatchResponse,
+} from "./messages.js";
+import type { EtcdSettings } from "./options.js";
+
+type Grpc = typeof import("@grpc/grpc-js");
+type Methods = Readonly<Record<string, MethodDefinition<object, object>>>;
+
+interface Library {
+  readonly grpc: Grpc;
+  readonly services: Readonly<Record<"KV" | "Lease" | "Watch" | "Auth", Methods>>;
+}
+
+export type WatchStream = ClientDuplexStream<WatchRequest, WatchResponse>;
+
+/** One server. Its connection is made on first use, and anew after it was found silent. */
+interface Endpoint {
+  readonly address: string;
+  client: Client | undefined;
+}
+
+/**
+ * The calls that are used, each bounded in time. One server is asked until it fails; then the next one. All
+ * calls are idempotent, but only one that certainly was not executed is sent on by itself.
+ */
+export class EtcdRpc {
+  readonly #settings: EtcdSettings;
+  readonly #where: string;
+  readonly #endpoints: readonly Endpoint[];
+  readonly #onMoved: () => void;
+  #library: Promise<Library> | undefined;
+  #at = 0;
+  #token: Promise<string> | undefined;
+  #closed = false;
+
+  /** `onMoved`: whoever has a stream open to the server of before should open a new one. */
+  constructor(settings: EtcdSettings, onMoved: () => void) {
+    this.#settings = settings;
+    this.#where = describeHosts(settings.address);
+    this.#onMoved = onMoved;
+    this.#endpoints = settings.address.hosts.map(({ host, port }) => ({
+      address: host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
+      client: undefined,
+    }));
+  }
+
+  range(request: RangeRequest): Promise<RangeResponse> {
+    return this.#call("KV", "Range", request);
+  }
+
+  txn(request: TxnRequest): Promise<TxnResponse> {
+    return this.#call("KV", "Txn", request);
+  }
+
+  grantLease(ttlS: number): Promise<LeaseResponse> {
+    return this.#call("Lease", "LeaseGrant", { TTL: ttlS });
+  }
+
+  revokeLease(id: Long): Promise<unknown> {
+    return this.#call("Lease", "LeaseRevoke", { ID: id });
+  }
+
+  timeToLive(id: Long): Promise<LeaseResponse> {
+    return this.#call("Lease", "LeaseTimeToLive", { ID: id });
+  }
+
+  /** One question on a stream of its own, so that an answer can only be the answer to it. */
+  async keepAlive(id: Long): Promise<LeaseResponse> {
+    const endpoint = this.#endpoint();
+    try {
+      const stream = await this.#stream<{ ID: Long }, LeaseResponse>(
+        endpoint,
+        "Lease",
+        "LeaseKeepAlive",
+        true,
+      );
+      return await new Promise((resolve, reject) => {
+        stream.once("data", (answer: LeaseResponse) => {
+          resolve(answer);
+          stream.end();
+        });
+        stream.once("end", () => reject(new Error("the server ended the keep-alive without an answer")));
+        // Stays when the answer is there: a stream that breaks later must not crash the program.
+        stream.on("error", reject);
+        stream.write({ ID: id });
+      });
+    } catch (error) {
+      throw this.#failed(endpoint, error);
+    }
+  }
+
+  async openWatch(): Promise<WatchStream> {
+    const endpoint = this.#endpoint();
+    try {
+      return await this.#stream<WatchRequest, WatchResponse>(endpoint, "Watch", "Watch", false);
+    } catch (error) {
+      throw this.#failed(endpoint, error);
+    }
+  }
+
+  /** The server at which a stream broke is not asked next, if there is another. */
+  streamBroke(): void {
+    if (!this.#closed && this.#endpoints.length > 1) this.#at = (this.#at + 1) % this.#endpoints.length;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { client } of this.#endpoints) client?.close();
+  }
+
+  async #call<T>(service: keyof Library["services"], name: string, request: object): Promise<T> {
+    const untilMs = nowMs() + this.#settings.timeoutMs;
+    let unauthenticated = false;
+    for (let attempt = 1; ; attempt++) {
+      const endpoint = this.#endpoint();
+      try {
+        return (await this.#unary(endpoint, service, name, request, untilMs)) as T;
+      } catch (error) {
+        // A token is forgotten by the servers after a while, or when they are restarted.
+        if (codeOf(error) === CODE.unauthenticated && this.#token !== undefined && !unauthenticated) {
+          unauthenticated = true;
+          this.#token = undefined;
+          continue;
+        }
+        const failure = this.#failed(endpoint, error);
+        if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs) throw failure;
+      }
+    }
+  }
+
+  async #unary(
+    endpoint: Endpoint,
+    service: keyof Library["services"],
+    name: string,
+    request: object,
+    untilMs: number,
+    withToken = true,
+  ): Promise<object> {
+    const { services } = await this.#load();
+    const method = methodOf(services, service, name);
+    const metadata = await this.#metadata(endpoint, untilMs, withToken);
+    const client = await this.#client(endpoint);
+    // gRPC counts in wall-clock time; a jump of it may end one call too early or too late.
+    const deadline = Date.now() + Math.max(1, untilMs - nowMs());
+    return new Promise((resolve, reject) => {
+      client.makeUnaryRequest(
+        method.path,
+        method.requestSerialize,
+        method.responseDeserialize,
+        request,
+        metadata,
+        { deadline },
+        (error, answer) => (error === null ? resolve(answer as object) : reject(error)),
+      );
+    });
+  }
+
+  async #stream<Request, Response>(
+    endpoint: Endpoint,
+    service: keyof Library["services"],
+    name: string,
+    bounded: boolean,
+  ): Promise<ClientDuplexStream<Request, Response>> {
+    const { timeoutMs } = this.#settings;
+    const { services } = await this.#load();
+    const method = methodOf(services, service, name);
+    const metadata = await this.#metadata(endpoint, nowMs() + timeoutMs, true);
+    // A server that has lost its leader ends the stream instead of keeping silent on it.
+    metadata.set("hasleader", "true");
+    const client = await this.#client(endpoint);
+    return client.makeBidiStreamRequest(
+      method.path,
+      method.requestSerialize as (request: unknown) => Buffer,
+      method.responseDeserialize as (bytes: Buffer) => unknown,
+      metadata,
+      bounded ? { deadline: Date.now() + timeoutMs } : {},
+    ) as ClientDuplexStream<Request, Response>;
+  }
+
+  async #metadata(endpoint: Endpoint, untilMs: number, withToken: boolean): Promise<Metadata> {
+    const { grpc } = await this.#load();
+    const metadata = new grpc.Metadata();
+    const { username, password } = this.#settings.address;
+    if (username === undefined || password === undefined || !withToken) return metadata;
+    this.#token ??= this.#authenticate(endpoint, username, password, untilMs);
+    metadata.set("token", await this.#token);
+    return metadata;
+  }
+
+  async #authenticate(endpoint: Endpoint, name: string, password: string, untilMs: number): Promise<string> {
+    try {
+      const request = { name, password };
+      const answer = await this.#unary(endpoint, "Auth", "Authenticate", request, untilMs, false);
+      return (answer as { token: string }).token;
+    } catch (error) {
+      this.#token = undefined;
+      throw error;
+    }
+  }
+
+  /** After a failure the next server is asked; one that did not answer gets a new connection. */
+  #failed(endpoint: Endpoint, error: unknown): LockError {
+    const code = codeOf(error);
+    if (code === CODE.deadlineExceeded) {
+      endpoint.client?.close();
+      endpoint.client = undefined;
+    }
+    if (code === CODE.deadlineExceeded || code === CODE.unavailable) {
+      if (this.#endpoints[this.#at] === endpoint) this.#at = (this.#at + 1) % this.#endpoints.length;
+      this.#onMoved();
+    }
+    if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
+    return backendError(`etcd at ${endpoint.address}: no answer within ${this.#settings.timeoutMs} ms`, {
+      retryable: true,
+    });
+  }
+
+  #endpoint(): Endpoint {
+    const endpoint = this.#endpoints[this.#at];
+    if (this.#closed || endpoint === undefined) throw closedError();
+    return endpoint;
+  }
+
+  async #client(endpoint: Endpoint): Promise<Client> {
+    const { grpc } = await this.#load();
+    if (this.#closed) throw closedError();
+    endpoint.client ??= new grpc.Client(endpoint.address, this.#credentials(grpc), {
+      "grpc.initial_reconnect_backoff_ms": 50,
+      "grpc.max_reconnect_backoff_ms": 1_000,
+      // etcd hangs up on whoever asks more often than every 5 s.
+      "grpc.keepalive_time_ms": 10_000,
+      "grpc.keepalive_timeout_ms": 5_000,
+      // Connections are not shared with other backends of this process.
+      "grpc.use_local_subchannel_pool": 1,
+    });
+    return endpoint.client;
+  }
+
+  #credentials(grpc: Grpc): ReturnType<Grpc["credentials"]["createInsecure"]> {
+    const { secure, tls } = this.#settings;
+    if (!secure) return grpc.credentials.createInsecure();
+    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
+  }
+
+  #load(): Promise<Library> {
+    this.#library ??= load();
+    return this.#library;
+  }
+}
+
+function methodOf(services: Library["services"], service: keyof Library["services"], name: string) {
+  const method = services[service][name];
+  if (method === undefined) throw new Error(`etcd has no ${service}.${name}`);
+  return method;
+}
+
+let library: Promise<Library> | undefined;
+
+/** Once per process: reading the description takes some milliseconds. */
+function load(): Promise<Library> {
+  library ??= (async () => {
+    const [grpc, { fromJSON }] = await Promise.all([
+      import("@grpc/grpc-js"),
+      import("@grpc/proto-loader"),
+    ]).catch(() => {
+      throw new LockError(
+        "unsupported",
+        "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
+      );
+    });
+    const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], { keepCase: true, longs: String, defaults: true, arrays: true });
+    const service = (name: string) => described[`etcdserverpb.${name}`] as unknown as Methods;
+    return {
+      grpc,
+      services: {
+        KV: service("KV"),
+        Lease: service("Lease"),
+        Watch: service("Watch"),
+        Auth: service("Auth"),
+      },
+    };
+  })();
+  library.catch(() => {
+    library = undefined;
+  });
+  return library;
+}
