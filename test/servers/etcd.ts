@@ -1,7 +1,9 @@
 import { freePorts } from "./free-port.js";
+import type { PrivateHost } from "./private-network.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 
 export interface EtcdNode extends Stoppable {
+  host: string;
   port: number;
   process: ServerProcess;
 }
@@ -11,52 +13,71 @@ export interface Etcd extends Stoppable {
   nodes: EtcdNode[];
 }
 
-export const ETCD_PROGRAM = { program: "etcd", package: "etcd-server" };
+export interface EtcdSetup {
+  readonly members?: number;
+  /** For each member a host of its own; else all of them listen on 127.0.0.1. */
+  readonly hosts?: readonly PrivateHost[];
+  readonly flags?: readonly string[];
+  readonly files?: Readonly<Record<string, string>>;
+}
 
-const HOST = "127.0.0.1";
+export const ETCD_PROGRAM = { program: "etcd", package: "etcd-server" };
+export const ETCDCTL_PROGRAM = { program: "etcdctl", package: "etcd-client" };
+
 /** Leases are whole seconds, and at least one and a half election timeouts: so the shortest here is 1 s. */
 const TIMING = ["--heartbeat-interval", "30", "--election-timeout", "300"];
 
-/** One server, or an ensemble of so many; `flags` go to each of them. */
-export async function startEtcd(members = 1, flags: readonly string[] = []): Promise<Etcd> {
+/** One server, or an ensemble. */
+export async function startEtcd(setup: EtcdSetup = {}): Promise<Etcd> {
+  const members = setup.hosts?.length ?? setup.members ?? 1;
   const ports = await freePorts(members);
   const peerPorts = await freePorts(members);
-  const ensemble = peerPorts.map((port, index) => `member-${index}=http://${HOST}:${port}`).join(",");
+  const hosts = ports.map((_, index) => setup.hosts?.[index]?.address ?? "127.0.0.1");
+  const ensemble = peerPorts.map((port, index) => `member-${index}=http://${hosts[index]}:${port}`).join(",");
   const nodes = await allOrNone(
-    ports.map((port, index) => startMember(index, port, peerPorts[index] ?? 0, ensemble, flags)),
+    ports.map((port, index) =>
+      startMember(setup, index, {
+        host: hosts[index] ?? "",
+        port,
+        peerPort: peerPorts[index] ?? 0,
+        ensemble,
+      }),
+    ),
   );
   return {
-    url: `etcd://${ports.map((port) => `${HOST}:${port}`).join(",")}`,
+    url: `etcd://${nodes.map(({ host, port }) => `${host}:${port}`).join(",")}`,
     nodes,
     stop: () => stopAll(nodes),
   };
 }
 
 async function startMember(
+  { hosts, flags = [], files = {} }: EtcdSetup,
   index: number,
-  port: number,
-  peerPort: number,
-  ensemble: string,
-  flags: readonly string[],
+  at: { host: string; port: number; peerPort: number; ensemble: string },
 ): Promise<EtcdNode> {
+  const { host, port, peerPort, ensemble } = at;
+  const [program, ...before] = [...(hosts?.[index]?.enter ?? []), ETCD_PROGRAM.program];
   const process = await ServerProcess.start({
     name: `etcd-${port}`,
-    program: ETCD_PROGRAM.program,
+    program: program ?? "",
+    files,
     args: [
+      ...before,
       ...["--name", `member-${index}`, "--data-dir", "data", "--logger", "zap", "--log-level", "warn"],
-      ...["--listen-client-urls", `http://${HOST}:${port}`],
-      ...["--advertise-client-urls", `http://${HOST}:${port}`],
-      ...["--listen-peer-urls", `http://${HOST}:${peerPort}`],
-      ...["--initial-advertise-peer-urls", `http://${HOST}:${peerPort}`],
+      ...["--listen-client-urls", `http://${host}:${port}`],
+      ...["--advertise-client-urls", `http://${host}:${port}`],
+      ...["--listen-peer-urls", `http://${host}:${peerPort}`],
+      ...["--initial-advertise-peer-urls", `http://${host}:${peerPort}`],
       ...["--initial-cluster", ensemble],
       ...TIMING,
       ...flags,
     ],
     answers: async () => {
-      const response = await fetch(`http://${HOST}:${port}/health`, { signal: AbortSignal.timeout(1_000) });
+      const response = await fetch(`http://${host}:${port}/health`, { signal: AbortSignal.timeout(1_000) });
       const { health } = (await response.json()) as { health: string };
       if (health !== "true") throw new Error(`etcd on port ${port} is not healthy`);
     },
   });
-  return { port, process, stop: () => process.stop() };
+  return { host, port, process, stop: () => process.stop() };
 }

@@ -4,7 +4,9 @@ import type { Etcd } from "../servers/etcd.js";
 
 let last = 0;
 
-export function etcdHarness(server: Pick<Etcd, "url"> & { readonly nodes: readonly { readonly port: number }[] }): Harness {
+export function etcdHarness(
+  server: Pick<Etcd, "url"> & { readonly nodes: readonly { readonly port: number }[] },
+): Harness {
   const prefix = `test-${process.pid}-${++last}`;
   const options = { url: server.url, prefix } satisfies EtcdOptions;
   const [node] = server.nodes;

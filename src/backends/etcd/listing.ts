@@ -1,7 +1,7 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
 import { encodeName, type KeyRange, keysUnder, type ListedClaim, readClaimKey } from "./keys.js";
 import { capacityOf, Line } from "./line.js";
-import type { Long } from "./messages.js";
+import type { LeaseRest, Long } from "./messages.js";
 import { readValue } from "./place.js";
 import type { EtcdRpc } from "./rpc.js";
 
@@ -92,9 +92,12 @@ async function remainingByLease(
 ): Promise<ReadonlyMap<Long, number>> {
   const leases = [...new Set(claims.map(({ kv }) => kv.lease))].filter((lease) => lease !== "0");
   const answers = await Promise.all(
-    leases.map(
-      async (lease) => [lease, Math.max(0, Number((await rpc.timeToLive(lease)).TTL)) * 1_000] as const,
-    ),
+    leases.map(async (lease) => [lease, restMs(await rpc.timeToLive(lease))] as const),
   );
   return new Map(answers);
+}
+
+/** The servers tell whole seconds, rounded down; a lease that is gone has less than none. */
+function restMs({ TTL, grantedTTL }: LeaseRest): number {
+  return Number(TTL) < 0 ? 0 : Math.min(Number(TTL) + 1, Number(grantedTTL)) * 1_000;
 }

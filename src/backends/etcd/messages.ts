@@ -85,7 +85,12 @@ const messages = {
   },
   LeaseTimeToLiveRequest: { fields: { ID: field("int64", 1) } },
   LeaseTimeToLiveResponse: {
-    fields: { header: field("Header", 1), ID: field("int64", 2), TTL: field("int64", 3) },
+    fields: {
+      header: field("Header", 1),
+      ID: field("int64", 2),
+      TTL: field("int64", 3),
+      grantedTTL: field("int64", 4),
+    },
   },
   WatchCreateRequest: {
     fields: {
@@ -220,6 +225,10 @@ export interface LeaseResponse {
   readonly ID: Long;
   /** Seconds; 0 or less if there is no such lease. */
   readonly TTL: Long;
+}
+
+export interface LeaseRest extends LeaseResponse {
+  readonly grantedTTL: Long;
 }
 
 export interface WatchRequest {

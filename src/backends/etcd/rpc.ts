@@ -6,6 +6,7 @@ import { CODE, closedError, codeOf, etcdError, wasNotReached } from "./errors.js
 import {
   DESCRIPTION,
   type LeaseResponse,
+  type LeaseRest,
   type Long,
   type RangeRequest,
   type RangeResponse,
@@ -73,7 +74,7 @@ export class EtcdRpc {
     return this.#call("Lease", "LeaseRevoke", { ID: id });
   }
 
-  timeToLive(id: Long): Promise<LeaseResponse> {
+  timeToLive(id: Long): Promise<LeaseRest> {
     return this.#call("Lease", "LeaseTimeToLive", { ID: id });
   }
 
@@ -281,7 +282,12 @@ function load(): Promise<Library> {
         "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
       );
     });
-    const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], { keepCase: true, longs: String, defaults: true, arrays: true });
+    const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], {
+      keepCase: true,
+      longs: String,
+      defaults: true,
+      arrays: true,
+    });
     const service = (name: string) => described[`etcdserverpb.${name}`] as unknown as Methods;
     return {
       grpc,

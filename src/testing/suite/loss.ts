@@ -123,8 +123,8 @@ export const loss: readonly Case[] = [
   {
     name: "scenario S5: after a blocked event loop held says no at the first look, and the signal aborts in the first turn",
     async run(bench) {
-      const lease = await bench.connect({ ttl: 300 }).mutex(bench.name()).acquire();
-      const until = performance.now() + 350;
+      const lease = await bench.connect({ ttl: TTL_MS }).mutex(bench.name()).acquire();
+      const until = performance.now() + TTL_MS * 1.1;
       const { signal } = lease;
       while (performance.now() < until);
       assert.equal(lease.held, false);
