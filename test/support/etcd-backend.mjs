@@ -1,8 +1,8 @@
-// How a child process of the suite opens etcd.
+// Opens an etcd backend in a child process of the suite, from the same build that the tests use.
 const { etcd } = await import(
   process.env.LOCKTENDER_DIST === undefined
-    ? "locktender/etcd"
+    ? "../../dist/backends/etcd/index.js"
     : `file://${process.env.LOCKTENDER_DIST}/backends/etcd/index.js`
 );
 
-export default etcd;
+export default (options) => etcd(options);

@@ -31,6 +31,7 @@ import { Watcher } from "./watcher.js";
 export type { EtcdOptions } from "./options.js";
 
 const MOST_ATTEMPTS = 20;
+const SHORTEST_RETRY_MS = 500;
 
 const TRAITS: Traits = {
   engine: "etcd",
@@ -62,6 +63,7 @@ class EtcdBackend implements Backend {
   readonly #places = new Map<string, EtcdPlace>();
   readonly #rings = new Map<string, Ring>();
   readonly #timers = new Set<NodeJS.Timeout>();
+  #closed = false;
 
   constructor(settings: EtcdSettings) {
     this.#root = settings.root;
@@ -130,7 +132,8 @@ class EtcdBackend implements Backend {
   }
 
   #refused<T extends Answer>(place: EtcdPlace, refusal: T): T {
-    if (!place.doubtful) this.#places.delete(place.id);
+    this.#forget(place);
+    if (place.doubtful) this.#clearAway(place);
     return refusal;
   }
 
@@ -184,24 +187,26 @@ class EtcdBackend implements Backend {
 
   /** The first granted answer: a fixed or a minimal time begins, and needs a lease of its own. */
   async #granted(request: ClaimRequest, place: EtcdPlace): Promise<boolean> {
-    place.grant();
-    const { key, ticket = 0n } = place;
-    const value = place.value(request, this.#bell);
-    if (!place.fixed && place.minHoldMs === 0) {
+    const { key, ticket = 0n, fixed, minHoldMs, waited } = place;
+    const atMs = nowMs();
+    if (!fixed && minHoldMs === 0) {
+      place.grant(atMs);
       // Since when it is held is for people to see; nobody waits for that.
-      if (place.waited) this.#show(place, value);
+      if (waited) this.#show(place, place.value(request, this.#bell));
       return true;
     }
-    const lengthMs = Math.max(request.ttlMs, place.minHoldMs);
-    const sentMs = nowMs();
+    const lengthMs = Math.max(request.ttlMs, minHoldMs);
     const { ID: lease, TTL } = await this.#rpc.grantLease(Math.ceil(lengthMs / 1_000));
+    const value = place.value(request, this.#bell, Date.now());
     const { succeeded } = await this.#rpc.txn({
       compare: [isStill(key, ticket)],
       success: [{ request_put: { key, value, lease } }],
     });
-    place.alone = { lease, untilMs: sentMs + Math.min(lengthMs, Number(TTL) * 1_000) };
+    if (!succeeded) return false;
+    place.grant(atMs);
+    place.alone = { lease, untilMs: atMs + Math.min(lengthMs, Number(TTL) * 1_000) };
     place.written = value;
-    return succeeded;
+    return true;
   }
 
   #show(place: EtcdPlace, value: Buffer): void {
@@ -219,7 +224,11 @@ class EtcdBackend implements Backend {
       if (place === undefined || place.left || place.ticket !== ticket)
         answers.set(id, this.#forcing.goneOf(id));
       else if (place.alone !== undefined) answers.set(id, this.#renewAlone(place, ttlMs));
-      else bySession.set(place.session, [...(bySession.get(place.session) ?? []), place]);
+      else {
+        const places = bySession.get(place.session) ?? [];
+        places.push(place);
+        bySession.set(place.session, places);
+      }
     }
     for (const [session, places] of bySession) {
       const beating = heartbeat(this.#rpc, session, places);
@@ -270,12 +279,38 @@ class EtcdBackend implements Backend {
     if (force !== undefined) return this.#forcing.takeAway(claim.name, claim.id, force);
     const place = this.#places.get(claim.id);
     if (place === undefined || place.left) return false;
-    if (place.doubtful) await place.session.callOff();
-    const restMs = place.heldUntilMs() - nowMs();
-    if (restMs > 0) return this.#leaveLater(place, restMs);
-    const found = await this.#remove(place);
-    this.#forget(place);
-    return found;
+    try {
+      const restMs = place.heldUntilMs() - nowMs();
+      if (restMs > 0) return await this.#leaveLater(place, restMs);
+      const found = await this.#remove(place);
+      this.#forget(place);
+      return found;
+    } catch (error) {
+      this.#clearAway(place);
+      throw error;
+    }
+  }
+
+  /** What could not be given back would last as long as the session, which others may keep: tried until it is. */
+  #clearAway(place: EtcdPlace): void {
+    if (this.#closed || place.session.gone) return;
+    this.#after(Math.max(SHORTEST_RETRY_MS, place.session.ttlMs / 3), () => {
+      this.#remove(place).then(
+        () => this.#forget(place),
+        () => this.#clearAway(place),
+      );
+    });
+  }
+
+  #after(ms: number, work: () => void): void {
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer);
+        work();
+      },
+      Math.min(Math.ceil(ms), LONGEST_TIMER_MS),
+    ).unref();
+    this.#timers.add(timer);
   }
 
   /** Its own lease keeps it if this process ends meanwhile; while it runs, it is removed to the moment. */
@@ -286,21 +321,17 @@ class EtcdBackend implements Backend {
       return false;
     }
     place.left = true;
-    const timer = setTimeout(
-      () => {
-        this.#timers.delete(timer);
-        this.#remove(place).then(
-          () => this.#forget(place),
-          () => this.#forget(place),
-        );
-      },
-      Math.min(Math.ceil(restMs), LONGEST_TIMER_MS),
-    ).unref();
-    this.#timers.add(timer);
+    this.#after(restMs, () => {
+      this.#remove(place).then(
+        () => this.#forget(place),
+        () => this.#forget(place),
+      );
+    });
     return true;
   }
 
   async #remove(place: EtcdPlace): Promise<boolean> {
+    if (place.doubtful) await place.session.callOff();
     const { responses } = await this.#rpc.txn({ success: [{ request_delete_range: { key: place.key } }] });
     const { lease } = place.alone ?? {};
     if (lease !== undefined) this.#rpc.revokeLease(lease).catch(() => undefined);
@@ -354,6 +385,7 @@ class EtcdBackend implements Backend {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     for (const timer of this.#timers) clearTimeout(timer);
     this.#watcher.close();
     const used = new Set([...this.#places.values()].map(({ session }) => session));

@@ -82,13 +82,16 @@ export class EtcdPlace {
     return this.grantedAtMs === undefined ? -Infinity : this.grantedAtMs + this.minHoldMs;
   }
 
-  grant(): void {
-    this.grantedAtMs = nowMs();
+  grant(atMs: number): void {
+    this.grantedAtMs = atMs;
     this.#grantedWall = Date.now();
   }
 
-  value({ owner, note }: { readonly owner: Owner; readonly note: string }, bell: string): Buffer {
-    const granted = this.#grantedWall;
+  value(
+    { owner, note }: { readonly owner: Owner; readonly note: string },
+    bell: string,
+    granted = this.#grantedWall,
+  ): Buffer {
     const value: ClaimValue = {
       owner,
       note,

@@ -27,6 +27,12 @@ interface Library {
 
 export type WatchStream = ClientDuplexStream<WatchRequest, WatchResponse>;
 
+/** A stream, and what to do when it broke: the server at its other end is not asked next. */
+export interface OpenedWatch {
+  readonly stream: WatchStream;
+  broke(): void;
+}
+
 /** One server. Its connection is made on first use, and anew after it was found silent. */
 interface Endpoint {
   readonly address: string;
@@ -41,17 +47,17 @@ export class EtcdRpc {
   readonly #settings: EtcdSettings;
   readonly #where: string;
   readonly #endpoints: readonly Endpoint[];
-  readonly #onMoved: () => void;
+  readonly #onSilence: () => void;
   #library: Promise<Library> | undefined;
   #at = 0;
   #token: Promise<string> | undefined;
   #closed = false;
 
-  /** `onMoved`: whoever has a stream open to the server of before should open a new one. */
-  constructor(settings: EtcdSettings, onMoved: () => void) {
+  /** `onSilence`: a server did not answer, so whoever has a stream open to it should open a new one. */
+  constructor(settings: EtcdSettings, onSilence: () => void) {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
-    this.#onMoved = onMoved;
+    this.#onSilence = onSilence;
     this.#endpoints = settings.address.hosts.map(({ host, port }) => ({
       address: host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
       client: undefined,
@@ -103,18 +109,19 @@ export class EtcdRpc {
     }
   }
 
-  async openWatch(): Promise<WatchStream> {
+  async openWatch(): Promise<OpenedWatch> {
     const endpoint = this.#endpoint();
     try {
-      return await this.#stream<WatchRequest, WatchResponse>(endpoint, "Watch", "Watch", false);
+      const stream = await this.#stream<WatchRequest, WatchResponse>(endpoint, "Watch", "Watch", false);
+      return { stream, broke: () => this.#moveFrom(endpoint) };
     } catch (error) {
       throw this.#failed(endpoint, error);
     }
   }
 
-  /** The server at which a stream broke is not asked next, if there is another. */
-  streamBroke(): void {
-    if (!this.#closed && this.#endpoints.length > 1) this.#at = (this.#at + 1) % this.#endpoints.length;
+  /** The servers forget a token after a while, or when they are restarted: get a new one for the next call. */
+  forgetToken(): void {
+    this.#token = undefined;
   }
 
   close(): void {
@@ -130,13 +137,12 @@ export class EtcdRpc {
       try {
         return (await this.#unary(endpoint, service, name, request, untilMs)) as T;
       } catch (error) {
-        // A token is forgotten by the servers after a while, or when they are restarted.
-        if (codeOf(error) === CODE.unauthenticated && this.#token !== undefined && !unauthenticated) {
+        const known = this.#token !== undefined;
+        const failure = this.#failed(endpoint, error);
+        if (codeOf(error) === CODE.unauthenticated && known && !unauthenticated) {
           unauthenticated = true;
-          this.#token = undefined;
           continue;
         }
-        const failure = this.#failed(endpoint, error);
         if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs) throw failure;
       }
     }
@@ -215,18 +221,20 @@ export class EtcdRpc {
   /** After a failure the next server is asked; one that did not answer gets a new connection. */
   #failed(endpoint: Endpoint, error: unknown): LockError {
     const code = codeOf(error);
-    if (code === CODE.deadlineExceeded) {
-      endpoint.client?.close();
-      endpoint.client = undefined;
-    }
-    if (code === CODE.deadlineExceeded || code === CODE.unavailable) {
-      if (this.#endpoints[this.#at] === endpoint) this.#at = (this.#at + 1) % this.#endpoints.length;
-      this.#onMoved();
-    }
+    if (code === CODE.unauthenticated) this.forgetToken();
+    if (code === CODE.unavailable) this.#moveFrom(endpoint);
     if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
+    endpoint.client?.close();
+    endpoint.client = undefined;
+    this.#moveFrom(endpoint);
+    this.#onSilence();
     return backendError(`etcd at ${endpoint.address}: no answer within ${this.#settings.timeoutMs} ms`, {
       retryable: true,
     });
+  }
+
+  #moveFrom(endpoint: Endpoint): void {
+    if (this.#endpoints[this.#at] === endpoint) this.#at = (this.#at + 1) % this.#endpoints.length;
   }
 
   #endpoint(): Endpoint {

@@ -74,11 +74,15 @@ export class Watcher {
     this.#opening = true;
     clearTimeout(this.#retry);
     try {
-      const stream = await this.#rpc.openWatch();
+      const { stream, broke } = await this.#rpc.openWatch();
       this.#stream = stream;
       stream.on("data", (answer: WatchResponse) => this.#hear(answer));
-      stream.on("error", () => this.#broke(stream));
-      stream.on("end", () => this.#broke(stream));
+      const onBroken = () => {
+        if (this.#stream === stream) broke();
+        this.#broke(stream);
+      };
+      stream.on("error", onBroken);
+      stream.on("end", onBroken);
       if (this.#closed) stream.cancel();
       for (const [id, standing] of this.#standing) this.#create(stream, id, standing);
     } catch {
@@ -91,9 +95,7 @@ export class Watcher {
   #broke(stream: WatchStream): void {
     if (this.#stream !== stream) return;
     this.#stream = undefined;
-    if (this.#closed) return;
-    this.#rpc.streamBroke();
-    this.#later();
+    if (!this.#closed) this.#later();
   }
 
   #later(): void {
@@ -102,17 +104,23 @@ export class Watcher {
     this.#retry = setTimeout(() => void this.#open(), delayMs).unref();
   }
 
-  #hear({ watch_id, canceled, events }: WatchResponse): void {
-    this.#failures = 0;
+  #hear({ watch_id, canceled, compact_revision, events }: WatchResponse): void {
     const standing = this.#standing.get(watch_id);
     if (standing === undefined) return;
     const { watched } = standing;
-    if (canceled) {
-      // Its revision was compacted away, or this user may not read there: it has to look for itself.
+    if (canceled && compact_revision !== "0") {
+      // What it missed was compacted away: it has to look for itself.
       this.#standing.delete(watch_id);
       watched.on(undefined);
       return;
     }
+    if (canceled) {
+      // This user may not read there, or its token has become old: with a new one, and not at once.
+      this.#rpc.forgetToken();
+      this.#stream?.cancel();
+      return;
+    }
+    this.#failures = 0;
     for (const { type, kv } of events) {
       standing.from = BigInt(kv.mod_revision) + 1n;
       watched.on({ deleted: type === EVENT_DELETE, kv });
