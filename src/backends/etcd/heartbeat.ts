@@ -1,6 +1,6 @@
 import type { Gone, Renewal } from "../../core/backend.js";
 import { worthWatching } from "../../core/claim.js";
-import type { RequestOp, TxnResponse } from "./messages.js";
+import type { RequestOp, ResponseOp } from "./messages.js";
 import type { EtcdPlace } from "./place.js";
 import type { EtcdRpc } from "./rpc.js";
 import type { Session } from "./session.js";
@@ -18,13 +18,18 @@ export async function heartbeat(
   if (beat === undefined) return everywhere(places, { state: "gone", loss: "session" });
   const found = new Map<EtcdPlace, boolean | "waiting">();
   for (let from = 0; from < places.length; from += PLACES_AT_ONCE) {
-    const some = places.slice(from, from + PLACES_AT_ONCE);
-    const answer = await rpc.txn({ success: questions(session, some) });
+    const looks = places.slice(from, from + PLACES_AT_ONCE).map(lookAt);
+    const own = { request_range: { key: session.key, keys_only: true } };
+    const answer = await rpc.txn({ success: [own, ...looks.flatMap(({ questions }) => questions)] });
     const sessionFound = answer.responses[0]?.response_range?.count !== "0";
     if (!session.confirm(beat, answer.header, sessionFound) && session.gone) {
       return everywhere(places, { state: "gone", loss: "session" });
     }
-    readAnswers(some, answer, found);
+    let at = 1;
+    for (const { place, questions } of looks) {
+      found.set(place, stateOf(place, answer.responses.slice(at, at + questions.length)));
+      at += questions.length;
+    }
   }
   const remainingMs = session.remainingMs();
   const told = new Map<EtcdPlace, Renewal | "missing">();
@@ -40,28 +45,20 @@ function everywhere(places: readonly EtcdPlace[], gone: Gone): ReadonlyMap<EtcdP
   return new Map(places.map((place) => [place, gone]));
 }
 
-function questions(session: Session, places: readonly EtcdPlace[]): RequestOp[] {
-  return [
-    { request_range: { key: session.key, keys_only: true } },
-    ...places.flatMap((place) => {
-      const own = { request_range: { key: place.key, keys_only: true } };
-      return place.grantedAtMs === undefined ? [own, place.line.ahead(place.ticket ?? 0n, place)] : [own];
-    }),
-  ];
+interface Look {
+  readonly place: EtcdPlace;
+  readonly questions: readonly RequestOp[];
 }
 
-function readAnswers(
-  places: readonly EtcdPlace[],
-  { responses }: TxnResponse,
-  found: Map<EtcdPlace, boolean | "waiting">,
-): void {
-  let at = 1;
-  for (const place of places) {
-    const own = responses[at++]?.response_range;
-    // What was granted stays granted, so only those who wait have asked who is ahead.
-    const ahead = place.grantedAtMs === undefined ? place.line.read(responses[at++]?.response_range) : [];
-    const there = own?.kvs[0]?.create_revision === String(place.ticket);
-    const waits = worthWatching(ahead, place.weight, place.capacity).length > 0;
-    found.set(place, there && waits ? "waiting" : there);
-  }
+/** Is it there, and who is ahead? What was granted stays granted, so it asks only the first. */
+function lookAt(place: EtcdPlace): Look {
+  const own = { request_range: { key: place.key, keys_only: true } };
+  const waits = place.grantedAtMs === undefined;
+  return { place, questions: waits ? [own, place.line.ahead(place.ticket ?? 0n, place)] : [own] };
+}
+
+function stateOf(place: EtcdPlace, [own, before]: readonly ResponseOp[]): boolean | "waiting" {
+  if (own?.response_range?.kvs[0]?.create_revision !== String(place.ticket)) return false;
+  const ahead = before === undefined ? [] : place.line.read(before.response_range);
+  return worthWatching(ahead, place.weight, place.capacity).length === 0 ? true : "waiting";
 }

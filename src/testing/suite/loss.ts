@@ -143,7 +143,8 @@ export const loss: readonly Case[] = [
       const lease = await bench.connect({ ttl: TTL_MS }).mutex(name).acquire();
       await bench.wipe();
       const wipedAt = performance.now();
-      assert.equal((await lossOf(lease)).loss, "taken");
+      // Where claims live by a session, that is forgotten, too.
+      assert.match((await lossOf(lease)).loss, /^(taken|session)$/);
       assert(performance.now() - wipedAt < TTL_MS / 3 + SLACK_MS);
     },
   },
