@@ -1,29 +1,21 @@
-import type { Client, ClientDuplexStream, Metadata, MethodDefinition } from "@grpc/grpc-js";
+import type { Client, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { describeHosts } from "../../core/address.js";
 import { nowMs } from "../../core/clock.js";
-import { backendError, LockError } from "../../core/errors.js";
+import { backendError, type LockError } from "../../core/errors.js";
 import { CODE, closedError, codeOf, etcdError, wasNotReached } from "./errors.js";
-import {
-  DESCRIPTION,
-  type LeaseResponse,
-  type LeaseRest,
-  type Long,
-  type RangeRequest,
-  type RangeResponse,
-  type TxnRequest,
-  type TxnResponse,
-  type WatchRequest,
-  type WatchResponse,
+import { type Grpc, loadLibrary, methodOf, type Service } from "./library.js";
+import type {
+  LeaseResponse,
+  LeaseRest,
+  Long,
+  RangeRequest,
+  RangeResponse,
+  TxnRequest,
+  TxnResponse,
+  WatchRequest,
+  WatchResponse,
 } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
-
-type Grpc = typeof import("@grpc/grpc-js");
-type Methods = Readonly<Record<string, MethodDefinition<object, object>>>;
-
-interface Library {
-  readonly grpc: Grpc;
-  readonly services: Readonly<Record<"KV" | "Lease" | "Watch" | "Auth", Methods>>;
-}
 
 export type WatchStream = ClientDuplexStream<WatchRequest, WatchResponse>;
 
@@ -48,7 +40,6 @@ export class EtcdRpc {
   readonly #where: string;
   readonly #endpoints: readonly Endpoint[];
   readonly #onSilence: () => void;
-  #library: Promise<Library> | undefined;
   #at = 0;
   #token: Promise<string> | undefined;
   #closed = false;
@@ -129,7 +120,7 @@ export class EtcdRpc {
     for (const { client } of this.#endpoints) client?.close();
   }
 
-  async #call<T>(service: keyof Library["services"], name: string, request: object): Promise<T> {
+  async #call<T>(service: Service, name: string, request: object): Promise<T> {
     const untilMs = nowMs() + this.#settings.timeoutMs;
     let unauthenticated = false;
     for (let attempt = 1; ; attempt++) {
@@ -150,14 +141,13 @@ export class EtcdRpc {
 
   async #unary(
     endpoint: Endpoint,
-    service: keyof Library["services"],
+    service: Service,
     name: string,
     request: object,
     untilMs: number,
     withToken = true,
   ): Promise<object> {
-    const { services } = await this.#load();
-    const method = methodOf(services, service, name);
+    const method = methodOf(await loadLibrary(), service, name);
     const metadata = await this.#metadata(endpoint, untilMs, withToken);
     const client = await this.#client(endpoint);
     // gRPC counts in wall-clock time; a jump of it may end one call too early or too late.
@@ -177,13 +167,12 @@ export class EtcdRpc {
 
   async #stream<Request, Response>(
     endpoint: Endpoint,
-    service: keyof Library["services"],
+    service: Service,
     name: string,
     bounded: boolean,
   ): Promise<ClientDuplexStream<Request, Response>> {
     const { timeoutMs } = this.#settings;
-    const { services } = await this.#load();
-    const method = methodOf(services, service, name);
+    const method = methodOf(await loadLibrary(), service, name);
     const metadata = await this.#metadata(endpoint, nowMs() + timeoutMs, true);
     // A server that has lost its leader ends the stream instead of keeping silent on it.
     metadata.set("hasleader", "true");
@@ -198,7 +187,7 @@ export class EtcdRpc {
   }
 
   async #metadata(endpoint: Endpoint, untilMs: number, withToken: boolean): Promise<Metadata> {
-    const { grpc } = await this.#load();
+    const { grpc } = await loadLibrary();
     const metadata = new grpc.Metadata();
     const { username, password } = this.#settings.address;
     if (username === undefined || password === undefined || !withToken) return metadata;
@@ -244,7 +233,7 @@ export class EtcdRpc {
   }
 
   async #client(endpoint: Endpoint): Promise<Client> {
-    const { grpc } = await this.#load();
+    const { grpc } = await loadLibrary();
     if (this.#closed) throw closedError();
     endpoint.client ??= new grpc.Client(endpoint.address, this.#credentials(grpc), {
       "grpc.initial_reconnect_backoff_ms": 50,
@@ -263,52 +252,4 @@ export class EtcdRpc {
     if (!secure) return grpc.credentials.createInsecure();
     return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
   }
-
-  #load(): Promise<Library> {
-    this.#library ??= load();
-    return this.#library;
-  }
-}
-
-function methodOf(services: Library["services"], service: keyof Library["services"], name: string) {
-  const method = services[service][name];
-  if (method === undefined) throw new Error(`etcd has no ${service}.${name}`);
-  return method;
-}
-
-let library: Promise<Library> | undefined;
-
-/** Once per process: reading the description takes some milliseconds. */
-function load(): Promise<Library> {
-  library ??= (async () => {
-    const [grpc, { fromJSON }] = await Promise.all([
-      import("@grpc/grpc-js"),
-      import("@grpc/proto-loader"),
-    ]).catch(() => {
-      throw new LockError(
-        "unsupported",
-        "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
-      );
-    });
-    const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], {
-      keepCase: true,
-      longs: String,
-      defaults: true,
-      arrays: true,
-    });
-    const service = (name: string) => described[`etcdserverpb.${name}`] as unknown as Methods;
-    return {
-      grpc,
-      services: {
-        KV: service("KV"),
-        Lease: service("Lease"),
-        Watch: service("Watch"),
-        Auth: service("Auth"),
-      },
-    };
-  })();
-  library.catch(() => {
-    library = undefined;
-  });
-  return library;
 }
