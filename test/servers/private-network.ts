@@ -18,11 +18,13 @@ export interface PrivateHost {
  */
 export class PrivateNetwork implements Stoppable {
   readonly hosts: readonly PrivateHost[];
+  readonly #here: string;
   readonly #bridge: string;
   readonly #namespaces: readonly string[];
   readonly #cuts = new Set<string>();
 
   private constructor(id: string, subnet: string, count: number) {
+    this.#here = `${subnet}.1`;
     this.#bridge = `lt${id}`;
     this.#namespaces = Array.from({ length: count }, (_, index) => `lt${id}-${index}`);
     this.hosts = this.#namespaces.map((namespace, index) => ({
@@ -38,7 +40,7 @@ export class PrivateNetwork implements Stoppable {
     const network = new PrivateNetwork(id, subnet, count);
     try {
       await ip("link", "add", network.#bridge, "type", "bridge");
-      await ip("addr", "add", `${subnet}.1/24`, "dev", network.#bridge);
+      await ip("addr", "add", `${network.#here}/24`, "dev", network.#bridge);
       await ip("link", "set", network.#bridge, "up");
       for (const [index, namespace] of network.#namespaces.entries()) await network.#join(namespace, index);
       return network;
