@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import type { Certificates } from "./certificates.js";
 import { freePorts } from "./free-port.js";
 import type { PrivateHost } from "./private-network.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
@@ -17,8 +20,8 @@ export interface EtcdSetup {
   readonly members?: number;
   /** For each member a host of its own; else all of them listen on 127.0.0.1. */
   readonly hosts?: readonly PrivateHost[];
-  readonly flags?: readonly string[];
-  readonly files?: Readonly<Record<string, string>>;
+  /** Servers that show a certificate, and want one of their clients. */
+  readonly certificates?: Certificates;
 }
 
 export const ETCD_PROGRAM = { program: "etcd", package: "etcd-server" };
@@ -52,32 +55,52 @@ export async function startEtcd(setup: EtcdSetup = {}): Promise<Etcd> {
 }
 
 async function startMember(
-  { hosts, flags = [], files = {} }: EtcdSetup,
+  { hosts, certificates }: EtcdSetup,
   index: number,
   at: { host: string; port: number; peerPort: number; ensemble: string },
 ): Promise<EtcdNode> {
   const { host, port, peerPort, ensemble } = at;
-  const [program, ...before] = [...(hosts?.[index]?.enter ?? []), ETCD_PROGRAM.program];
+  const [program = "", ...before] = [...(hosts?.[index]?.enter ?? []), ETCD_PROGRAM.program];
+  const scheme = certificates === undefined ? "http" : "https";
   const process = await ServerProcess.start({
     name: `etcd-${port}`,
-    program: program ?? "",
-    files,
+    program,
+    files:
+      certificates === undefined
+        ? {}
+        : { ca: certificates.ca, cert: certificates.server.cert, key: certificates.server.key },
     args: [
       ...before,
       ...["--name", `member-${index}`, "--data-dir", "data", "--logger", "zap", "--log-level", "warn"],
-      ...["--listen-client-urls", `http://${host}:${port}`],
-      ...["--advertise-client-urls", `http://${host}:${port}`],
+      ...["--listen-client-urls", `${scheme}://${host}:${port}`],
+      ...["--advertise-client-urls", `${scheme}://${host}:${port}`],
       ...["--listen-peer-urls", `http://${host}:${peerPort}`],
       ...["--initial-advertise-peer-urls", `http://${host}:${peerPort}`],
       ...["--initial-cluster", ensemble],
       ...TIMING,
-      ...flags,
+      ...(certificates === undefined
+        ? []
+        : ["--client-cert-auth", "--trusted-ca-file", "ca", "--cert-file", "cert", "--key-file", "key"]),
     ],
     answers: async () => {
-      const response = await fetch(`http://${host}:${port}/health`, { signal: AbortSignal.timeout(1_000) });
-      const { health } = (await response.json()) as { health: string };
-      if (health !== "true") throw new Error(`etcd on port ${port} is not healthy`);
+      if (certificates === undefined) await isHealthy(host, port);
+      else await isListening(host, port);
     },
   });
   return { host, port, process, stop: () => process.stop() };
+}
+
+async function isHealthy(host: string, port: number): Promise<void> {
+  const response = await fetch(`http://${host}:${port}/health`, { signal: AbortSignal.timeout(1_000) });
+  const { health } = (await response.json()) as { health: string };
+  if (health !== "true") throw new Error(`etcd on port ${port} is not healthy`);
+}
+
+async function isListening(host: string, port: number): Promise<void> {
+  const socket = connect({ host, port });
+  try {
+    await once(socket, "connect");
+  } finally {
+    socket.destroy();
+  }
 }

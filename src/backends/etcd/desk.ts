@@ -27,8 +27,10 @@ export class Desk {
     this.watcher = new Watcher(this.rpc);
     this.sessions = new Sessions(this.rpc, settings.root);
     this.forcing = new Forcing(this.rpc, this.watcher, settings.root, this.bell, (id, gone) => {
-      const ticket = this.places.get(id)?.ticket;
-      if (ticket !== undefined) this.rings.get(id)?.({ ...gone, ticket });
+      const place = this.places.get(id);
+      if (place?.ticket === undefined) return;
+      this.forget(place);
+      this.rings.get(id)?.({ ...gone, ticket: place.ticket });
     });
   }
 

@@ -28,7 +28,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/space exceeded/, "The database is full: compact and defragment it, then disarm its alarm."],
   [/no leader|request timed out|leader changed/, "The ensemble has no majority, or is just electing."],
   [
-    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established/,
+    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established|Name resolution failed/,
     "Are the servers running, and reachable from here?",
   ],
 ];
