@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, test } from "vitest";
+import { inject, test } from "vitest";
 import { recordHistory } from "#lib/testing/history-run.js";
-import { type Etcd, startEtcd } from "../servers/etcd.js";
 import { expectAllPromisesKept } from "./expectations.js";
-
-let ensemble: Etcd;
-beforeAll(async () => {
-  ensemble = await startEtcd({ members: 3 });
-});
-afterAll(() => ensemble.stop());
 
 test("etcd keeps every promise while processes are killed and stopped on the way", async () => {
   const history = await recordHistory({
     backend: {
       module: new URL("../support/etcd-backend.mjs", import.meta.url).href,
-      args: { url: ensemble.url },
+      args: { url: inject("etcdEnsemble").url, prefix: `history-${process.pid}` },
     },
     processes: 4,
     workersPerProcess: 4,

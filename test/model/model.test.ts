@@ -7,17 +7,13 @@ import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
 import { afterAll, describe, expect, inject, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
-import { startEtcd } from "../servers/etcd.js";
 import { commands, sideBySide, timeless } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const ensemble = await startEtcd();
-afterAll(() => ensemble.stop());
-
 const engines = {
-  etcd: () => etcd({ url: ensemble.url }),
+  etcd: () => etcd({ url: inject("etcd").url, prefix: `model-${process.pid}` }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   "redis by ioredis": () => redis(options("redisSingle", "ioredis")),
   "redis by node-redis": () => redis(options("redisSingle", "redis")),

@@ -137,7 +137,7 @@ export class Claiming {
     }
     const lengthMs = Math.max(request.ttlMs, minHoldMs);
     const { ID: lease, TTL } = await this.#desk.rpc.grantLease(Math.ceil(lengthMs / 1_000));
-    const value = place.value(request, this.#desk.bell, Date.now());
+    const value = place.value(request, this.#desk.bell, true);
     const { succeeded } = await this.#desk.rpc.txn({
       compare: [isStill(key, ticket)],
       success: [{ request_put: { key, value, lease } }],

@@ -1,10 +1,62 @@
-import type { MethodDefinition } from "@grpc/grpc-js";
 import { LockError } from "../../core/errors.js";
 import { DESCRIPTION } from "./messages.js";
 
-export type Grpc = typeof import("@grpc/grpc-js");
+// The part of gRPC's library that is used here. Its own types would be missing where it is not installed.
+
+export interface Metadata {
+  set(key: string, value: string): void;
+}
+
+export interface Stream<Request, Response> {
+  write(request: Request): unknown;
+  end(): unknown;
+  cancel(): void;
+  on(event: "data", listener: (answer: Response) => void): unknown;
+  on(event: "end" | "error", listener: (error: unknown) => void): unknown;
+  once(event: "data", listener: (answer: Response) => void): unknown;
+  once(event: "end", listener: () => void): unknown;
+}
+
+export interface CallOptions {
+  readonly deadline?: number;
+}
+
+export interface Client {
+  makeUnaryRequest(
+    path: string,
+    serialize: Method["requestSerialize"],
+    deserialize: Method["responseDeserialize"],
+    request: object,
+    metadata: Metadata,
+    options: CallOptions,
+    callback: (error: unknown, answer: object) => void,
+  ): unknown;
+  makeBidiStreamRequest(
+    path: string,
+    serialize: Method["requestSerialize"],
+    deserialize: Method["responseDeserialize"],
+    metadata: Metadata,
+    options: CallOptions,
+  ): unknown;
+  close(): void;
+}
+
+export interface Grpc {
+  readonly Client: new (address: string, credentials: object, options: object) => Client;
+  readonly Metadata: new () => Metadata;
+  readonly credentials: {
+    createInsecure(): object;
+    createSsl(ca: Buffer | null, key: Buffer | null, cert: Buffer | null): object;
+  };
+}
+
+export interface Method {
+  readonly path: string;
+  readonly requestSerialize: (request: object) => Buffer;
+  readonly responseDeserialize: (bytes: Buffer) => object;
+}
+
 export type Service = "KV" | "Lease" | "Watch" | "Auth";
-export type Method = MethodDefinition<object, object>;
 
 export interface Library {
   readonly grpc: Grpc;
@@ -46,7 +98,7 @@ async function load(): Promise<Library> {
     Watch: service("Watch"),
     Auth: service("Auth"),
   };
-  return { grpc, services };
+  return { grpc: grpc as unknown as Grpc, services };
 }
 
 export function methodOf({ services }: Library, service: Service, name: string): Method {

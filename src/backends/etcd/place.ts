@@ -87,11 +87,13 @@ export class EtcdPlace {
     this.#grantedWall = Date.now();
   }
 
+  /** What is to be shown of it; `isGranted` as of now, if it was not before. */
   value(
     { owner, note }: { readonly owner: Owner; readonly note: string },
     bell: string,
-    granted = this.#grantedWall,
+    isGranted = false,
   ): Buffer {
+    const granted = this.#grantedWall ?? (isGranted ? Date.now() : undefined);
     const value: ClaimValue = {
       owner,
       note,

@@ -1,9 +1,16 @@
-import type { Client, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { describeHosts } from "../../core/address.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError, type LockError } from "../../core/errors.js";
 import { CODE, closedError, codeOf, etcdError, wasNotReached } from "./errors.js";
-import { type Grpc, loadLibrary, methodOf, type Service } from "./library.js";
+import {
+  type Client,
+  type Grpc,
+  loadLibrary,
+  type Metadata,
+  methodOf,
+  type Service,
+  type Stream,
+} from "./library.js";
 import type {
   LeaseResponse,
   LeaseRest,
@@ -17,7 +24,7 @@ import type {
 } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
 
-export type WatchStream = ClientDuplexStream<WatchRequest, WatchResponse>;
+export type WatchStream = Stream<WatchRequest, WatchResponse>;
 
 /** A stream, and what to do when it broke: the server at its other end is not asked next. */
 export interface OpenedWatch {
@@ -160,7 +167,7 @@ export class EtcdRpc {
         request,
         metadata,
         { deadline },
-        (error, answer) => (error === null ? resolve(answer as object) : reject(error)),
+        (error, answer) => (error === null ? resolve(answer) : reject(error)),
       );
     });
   }
@@ -170,7 +177,7 @@ export class EtcdRpc {
     service: Service,
     name: string,
     bounded: boolean,
-  ): Promise<ClientDuplexStream<Request, Response>> {
+  ): Promise<Stream<Request, Response>> {
     const { timeoutMs } = this.#settings;
     const method = methodOf(await loadLibrary(), service, name);
     const metadata = await this.#metadata(endpoint, nowMs() + timeoutMs, true);
@@ -179,11 +186,11 @@ export class EtcdRpc {
     const client = await this.#client(endpoint);
     return client.makeBidiStreamRequest(
       method.path,
-      method.requestSerialize as (request: unknown) => Buffer,
-      method.responseDeserialize as (bytes: Buffer) => unknown,
+      method.requestSerialize,
+      method.responseDeserialize,
       metadata,
       bounded ? { deadline: Date.now() + timeoutMs } : {},
-    ) as ClientDuplexStream<Request, Response>;
+    ) as Stream<Request, Response>;
   }
 
   async #metadata(endpoint: Endpoint, untilMs: number, withToken: boolean): Promise<Metadata> {
@@ -247,7 +254,7 @@ export class EtcdRpc {
     return endpoint.client;
   }
 
-  #credentials(grpc: Grpc): ReturnType<Grpc["credentials"]["createInsecure"]> {
+  #credentials(grpc: Grpc): object {
     const { secure, tls } = this.#settings;
     if (!secure) return grpc.credentials.createInsecure();
     return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
