@@ -28,7 +28,7 @@ export const ETCD_PROGRAM = { program: "etcd", package: "etcd-server" };
 export const ETCDCTL_PROGRAM = { program: "etcdctl", package: "etcd-client" };
 
 /** Leases are whole seconds, and at least one and a half election timeouts: so the shortest here is 1 s. */
-const TIMING = ["--heartbeat-interval", "30", "--election-timeout", "300"];
+const TIMING = ["--heartbeat-interval", "60", "--election-timeout", "600"];
 
 /** One server, or an ensemble. */
 export async function startEtcd(setup: EtcdSetup = {}): Promise<Etcd> {

@@ -40,8 +40,8 @@ export class Claiming {
         continue;
       }
       const [, own, newest] = responses;
-      const ticket = BigInt(own?.response_range?.kvs[0]?.create_revision ?? 0);
-      place.ticket = ticket;
+      place.ticket = BigInt(own?.response_range?.kvs[0]?.create_revision ?? 0);
+      place.madeMs = nowMs();
       this.#desk.forcing.listen(header.revision);
       const two = place.line.read(newest?.response_range);
       // Of a claim that was there already, from an earlier request, this does not tell who is ahead.
@@ -79,6 +79,7 @@ export class Claiming {
 
   #found(request: ClaimRequest, place: EtcdPlace, ticket: bigint): Promise<Answer> {
     place.ticket = ticket;
+    place.madeMs = nowMs();
     return this.ask(request, place);
   }
 

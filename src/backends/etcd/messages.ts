@@ -83,13 +83,14 @@ const messages = {
   LeaseKeepAliveResponse: {
     fields: { header: field("Header", 1), ID: field("int64", 2), TTL: field("int64", 3) },
   },
-  LeaseTimeToLiveRequest: { fields: { ID: field("int64", 1) } },
+  LeaseTimeToLiveRequest: { fields: { ID: field("int64", 1), keys: field("bool", 2) } },
   LeaseTimeToLiveResponse: {
     fields: {
       header: field("Header", 1),
       ID: field("int64", 2),
       TTL: field("int64", 3),
       grantedTTL: field("int64", 4),
+      keys: many("bytes", 5),
     },
   },
   WatchCreateRequest: {
@@ -229,6 +230,8 @@ export interface LeaseResponse {
 
 export interface LeaseRest extends LeaseResponse {
   readonly grantedTTL: Long;
+  /** What is kept by it, if that was asked for. */
+  readonly keys: readonly Buffer[];
 }
 
 export interface WatchRequest {

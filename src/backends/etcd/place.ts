@@ -38,6 +38,8 @@ export class EtcdPlace {
   readonly #came = Date.now();
   #grantedWall: number | undefined;
   ticket: bigint | undefined;
+  /** When we heard that it is there, or was moved to this session. */
+  madeMs = -Infinity;
   grantedAtMs: number | undefined;
   /** It was not granted at once. */
   waited = false;

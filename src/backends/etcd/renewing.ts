@@ -1,4 +1,5 @@
 import type { Renewal, RenewRequest } from "../../core/backend.js";
+import { nowMs } from "../../core/clock.js";
 import type { Desk } from "./desk.js";
 import { heartbeat } from "./heartbeat.js";
 import { isStill } from "./keys.js";
@@ -67,6 +68,7 @@ export class Renewing {
     }
     if (session !== undefined) {
       place.session = session;
+      place.madeMs = nowMs();
       place.alone = undefined;
     }
     return { state: "held", remainingMs: place.remainingMs() };

@@ -78,8 +78,8 @@ export class EtcdRpc {
     return this.#call("Lease", "LeaseRevoke", { ID: id });
   }
 
-  timeToLive(id: Long): Promise<LeaseRest> {
-    return this.#call("Lease", "LeaseTimeToLive", { ID: id });
+  timeToLive(id: Long, keys = false): Promise<LeaseRest> {
+    return this.#call("Lease", "LeaseTimeToLive", { ID: id, keys });
   }
 
   /** One question on a stream of its own, so that an answer can only be the answer to it. */
@@ -248,6 +248,8 @@ export class EtcdRpc {
       // etcd hangs up on whoever asks more often than every 5 s.
       "grpc.keepalive_time_ms": 10_000,
       "grpc.keepalive_timeout_ms": 5_000,
+      // What a session keeps may be many keys; they are ours.
+      "grpc.max_receive_message_length": -1,
       // Connections are not shared with other backends of this process.
       "grpc.use_local_subchannel_pool": 1,
     });

@@ -1,13 +1,14 @@
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { sessionKey } from "./keys.js";
-import { type Compare, EQUAL, type Header, type Long, type RangeResponse, TARGET } from "./messages.js";
+import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
 
-/** A keep-alive that was answered, and still has to be confirmed. */
-export interface Beat {
-  readonly sentMs: number;
-  readonly term: Long;
+const MOST_ELECTIONS = 3;
+
+/** A key as a text that is cheap to compare. */
+export function textOf(key: Buffer): string {
+  return key.toString("latin1");
 }
 
 /**
@@ -22,7 +23,10 @@ export class Session {
   #deadlineMs: number;
   #epoch = 0;
   #gone = false;
-  #refreshing: Promise<boolean> | undefined;
+  #refreshing: Promise<ReadonlySet<string> | undefined> | undefined;
+  #counting:
+    | { readonly sinceMs: number; readonly keys: Promise<ReadonlySet<string> | undefined> }
+    | undefined;
   #callingOff: Promise<void> | undefined;
 
   private constructor(
@@ -59,41 +63,48 @@ export class Session {
     return { key: this.key, target: TARGET.value, result: EQUAL, value: this.#value() };
   }
 
-  /** The keep-alive alone proves nothing: see `confirm`. `undefined` if the lease is gone. */
-  async beat(): Promise<Beat | undefined> {
-    const sentMs = nowMs();
-    const { TTL, header } = await this.rpc.keepAlive(this.lease);
-    if (Number(TTL) > 0) return { sentMs, term: header.raft_term };
-    this.#gone = true;
-    return undefined;
-  }
-
   /**
-   * A leader that was stopped and resumed answers keep-alives of leases that are long gone. It counts only if
-   * a read that all members agree on was sent after the answer and shows the same term of office.
+   * Refreshes the session, and tells which keys it keeps; `undefined` if it is gone. Shared by those who ask at
+   * the same time, but nobody is told of a look that began before its own key was made.
    */
-  confirm(beat: Beat, header: Header, found: boolean): boolean {
-    if (!found) this.#gone = true;
-    if (!found || header.raft_term !== beat.term) return false;
-    this.#deadlineMs = Math.max(this.#deadlineMs, beat.sentMs + this.ttlMs);
-    return true;
+  async inventory(madeMs: number): Promise<ReadonlySet<string> | undefined> {
+    while (this.#counting !== undefined && this.#counting.sinceMs <= madeMs) {
+      await this.#counting.keys.catch(() => undefined);
+    }
+    this.#counting ??= {
+      sinceMs: nowMs(),
+      keys: this.#refresh(true).finally(() => {
+        this.#counting = undefined;
+      }),
+    };
+    return this.#counting.keys;
   }
 
   /** Says whether it is still there. */
-  refresh(): Promise<boolean> {
-    this.#refreshing ??= this.#refresh().finally(() => {
+  async refresh(): Promise<boolean> {
+    if (this.#counting !== undefined) return (await this.#counting.keys) !== undefined;
+    this.#refreshing ??= this.#refresh(false).finally(() => {
       this.#refreshing = undefined;
     });
-    return this.#refreshing;
+    return (await this.#refreshing) !== undefined;
   }
 
-  async #refresh(): Promise<boolean> {
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const beat = await this.beat();
-      if (beat === undefined) return false;
+  /**
+   * A leader that was stopped and resumed answers keep-alives, and questions about leases, though they are long
+   * gone. What it says counts only if a read that all members agree on was sent after it and shows the same term
+   * of office.
+   */
+  async #refresh(counting: boolean): Promise<ReadonlySet<string> | undefined> {
+    for (let attempt = 0; attempt < MOST_ELECTIONS; attempt++) {
+      const sentMs = nowMs();
+      const beat = await this.rpc.keepAlive(this.lease);
+      const kept = counting ? (await this.rpc.timeToLive(this.lease, true)).keys : [];
       const { header, count } = await this.rpc.range({ key: this.key, keys_only: true });
-      if (this.confirm(beat, header, count !== "0")) return true;
-      if (this.#gone) return false;
+      if (count === "0") this.#gone = true;
+      if (this.#gone) return undefined;
+      if (Number(beat.TTL) <= 0 || header.raft_term !== beat.header.raft_term) continue;
+      this.#deadlineMs = Math.max(this.#deadlineMs, sentMs + this.ttlMs);
+      return new Set(kept.map(textOf));
     }
     throw backendError("etcd is electing a leader.", { retryable: true });
   }
