@@ -85,6 +85,9 @@ export interface Force {
   readonly by?: string;
 }
 
+/** How a claim ends otherwise than by its holder: nobody ever held it, so its minHold means nothing; or by force. */
+export type Ending = "unused" | Force;
+
 /** News about a watched claim: nothing (ask again), a grant, or the end of it. */
 export type News =
   | { readonly state: "granted"; readonly ticket: bigint }
@@ -123,7 +126,7 @@ export interface Backend {
    */
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]>;
   /** Leave the queue or give back the lock. Says whether the claim was still there. */
-  release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean>;
+  release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean>;
   /** By name, with at most `limit` claims; or every name with that prefix that somebody holds or waits for. */
   list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },

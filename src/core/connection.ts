@@ -49,6 +49,11 @@ export class Connection {
     if (this.#closing) throw closedError(name);
   }
 
+  /** One may look until the very end. */
+  assertNotClosed(name?: string): void {
+    if (this.#closed) throw closedError(name);
+  }
+
   /** No new claims from here on, and whoever waits stops waiting. */
   stopEntry(): void {
     this.#closing = true;
@@ -76,13 +81,14 @@ export class Connection {
     const trusted = place.held && place.trusted();
     for (let attempt = 1; ; attempt++) {
       try {
-        const found = await this.backend.release(place);
+        const found = await this.backend.release(place, place.held ? undefined : "unused");
         // After an attempt whose answer was lost, "not there" means that the first one did it.
         return found || (attempt > 1 && trusted);
       } catch (error) {
         const failure = asLockError(error, `could not release "${place.name}"`);
-        if (!failure.retryable || attempt === RELEASE_ATTEMPTS || nowMs() > until || this.#closed)
-          throw failure;
+        // Whoever closes wants to go: the ttl ends what one attempt could not.
+        const last = attempt === RELEASE_ATTEMPTS || nowMs() > until || this.#closing;
+        if (!failure.retryable || last) throw failure;
         await new Promise((resolve) => setTimeout(resolve, RELEASE_GAP_MS * attempt));
       }
     }
@@ -120,7 +126,7 @@ export class Connection {
     // Who was sent away starts to withdraw only in the turns after that.
     while (this.waits.size > 0 || this.#background.size > 0) {
       await Promise.all(this.#background);
-      await new Promise(setImmediate);
+      await new Promise((resolve) => setTimeout(resolve, 1));
     }
     this.#closed = true;
     this.keeper.stop();
@@ -130,5 +136,5 @@ export class Connection {
 }
 
 function closedError(name?: string): LockError {
-  return new LockError("closed", "this connection is closed: no new lock can be taken on it.", { name });
+  return new LockError("closed", "this connection is closed: make a new one.", { name });
 }

@@ -54,7 +54,7 @@ export class Hold implements PlaceListener {
   }
 
   get live(): boolean {
-    return !this.ended && this.lost === undefined && this.place.trustedAwake();
+    return !this.ended && this.lost === undefined && this.place.trusted();
   }
 
   remainingMs(): number {
@@ -64,7 +64,7 @@ export class Hold implements PlaceListener {
   /** The error of a lease that is not live: also when no timer has had a chance to notice yet. */
   lossError(loss?: Loss): LeaseLostError {
     if (this.lost !== undefined) return this.lost;
-    return this.#describe(loss ?? (this.connection.keeper.overslept() ? "paused" : "expired"));
+    return this.#describe(loss ?? this.#overrun());
   }
 
   join(): void {
@@ -95,6 +95,7 @@ export class Hold implements PlaceListener {
       return false;
     }
     const found = await connection.release(place);
+    if (!found) await this.#learnLoss();
     if (connection.events.wants("released")) {
       const heldMs = nowMs() - this.grantedAtMs;
       const { name, token } = this;
@@ -113,8 +114,22 @@ export class Hold implements PlaceListener {
   /** Whoever overran and gives back in the same turn was not told by any timer: it is told now. */
   #noticeLoss(): void {
     if (this.lost === undefined && !this.place.trusted()) {
-      this.#tell(this.connection.keeper.overslept() ? "paused" : "expired");
+      this.#tell(this.#overrun());
     }
+  }
+
+  #overrun(): Loss {
+    return this.connection.keeper.overslept() || this.place.endedBySleep ? "paused" : "expired";
+  }
+
+  /** It was not there any more, and nobody has told us: the engine may know why. */
+  async #learnLoss(): Promise<void> {
+    const { connection, place } = this;
+    const claim = place.claim();
+    const asked = claim === undefined ? [] : [{ ...claim, ttlMs: place.ttlMs }];
+    const [answer] = await connection.backend.renew(asked).catch(() => []);
+    const gone = answer?.state === "gone" ? answer : undefined;
+    this.#lost(gone?.loss ?? "taken", gone);
   }
 
   #takenAway(): boolean {
@@ -127,18 +142,26 @@ export class Hold implements PlaceListener {
     if (!this.#tell(loss, gone)) return;
     const { connection, place } = this;
     connection.leave(place);
-    // A session that goes on for other claims keeps this one, too, unless it is given back.
+    // There is nothing left to give back, also if its holder never says so.
+    connection.holds.delete(this);
+    // But a session that goes on for other claims would keep this one, too.
     const outlived = connection.backend.traits.ttl === "session" && !this.#takenAway();
     if (outlived) connection.inBackground(connection.withdraw(place));
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */
   close(): void {
+    this.#noticeLoss();
     this.#tell("closed");
   }
 
   #tell(loss: Loss, gone?: Gone): boolean {
     if (this.lost !== undefined || this.ended) return false;
+    this.#lost(loss, gone);
+    return true;
+  }
+
+  #lost(loss: Loss, gone?: Gone): void {
     this.lost = this.#describe(loss, gone);
     this.connection.events.emit({
       type: "lost",
@@ -151,7 +174,6 @@ export class Hold implements PlaceListener {
       by: gone?.by,
     });
     this.#controller?.abort(this.lost);
-    return true;
   }
 
   #describe(loss: Loss, gone?: Gone): LeaseLostError {

@@ -1,5 +1,5 @@
 import type { Backend, Renewal, RenewRequest, Waiting } from "./backend.js";
-import { knownSleepMs, lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
+import { lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
 import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError } from "./errors.js";
 import type { Events } from "./events.js";
@@ -25,6 +25,7 @@ export class Keeper {
   readonly #nextDueMs = new Map<number, number>();
   #timer: NodeJS.Timeout | undefined;
   #wakeAtMs = Infinity;
+  #working = false;
 
   constructor(backend: Backend, events: Events, onWaiting: (place: Place, answer: Waiting) => void) {
     this.#backend = backend;
@@ -71,13 +72,21 @@ export class Keeper {
     clearTimeout(this.#timer);
     this.#wakeAtMs = atMs;
     const delayMs = Math.min(Math.max(0, Math.ceil(atMs - nowMs())), LONGEST_TIMER_MS);
-    // Not ref'd: a program that has finished must be able to exit while it still holds something.
-    this.#timer = setTimeout(() => this.#tick(), delayMs).unref();
+    this.#timer = setTimeout(() => this.#tick(), delayMs);
+    // A program that has finished must be able to exit while it still holds something.
+    if (!this.#working) this.#timer.unref();
+  }
+
+  /** While a callback works under a lease, the program has not finished. */
+  set working(working: boolean) {
+    this.#working = working;
+    if (working) this.#timer?.ref();
+    else this.#timer?.unref();
   }
 
   #tick(): void {
-    const awakeMs = knownSleepMs();
-    const paused = this.overslept() || lookForSleepMs() > awakeMs;
+    lookForSleepMs();
+    const overslept = this.overslept();
     const atMs = nowMs();
     this.#wakeAtMs = Infinity;
     const due: Place[] = [];
@@ -85,7 +94,7 @@ export class Keeper {
     for (const place of this.#places) {
       if (place.held && atMs >= place.trustedUntilMs()) {
         this.#places.delete(place);
-        place.listener?.expired(paused);
+        place.listener?.expired(overslept || place.endedBySleep);
         continue;
       }
       if (atMs >= place.dueMs) {
@@ -94,7 +103,7 @@ export class Keeper {
       }
       nextMs = Math.min(nextMs, place.dueMs, place.held ? place.trustedUntilMs() : Infinity);
     }
-    if (this.#places.size === 0) this.#nextDueMs.clear();
+    for (const [intervalMs, dueMs] of this.#nextDueMs) if (dueMs <= atMs) this.#nextDueMs.delete(intervalMs);
     this.#wakeBy(nextMs);
     for (let from = 0; from < due.length; from += BATCH)
       void this.#renew(due.slice(from, from + BATCH), atMs);

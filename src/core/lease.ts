@@ -1,15 +1,16 @@
+import { inspect } from "node:util";
 import { claimRequest } from "./ask.js";
 import { nowMs, sendingNow } from "./clock.js";
-import { invalidOption, LockError } from "./errors.js";
+import { formatMs } from "./duration.js";
+import { invalidOption, LockError, LockTimeoutError } from "./errors.js";
 import type { Hold } from "./hold.js";
 import { noteText } from "./options.js";
-import { timeoutError } from "./timeout.js";
 import { Turns } from "./turns.js";
 
 /** A lease and the leases of the same call chain around it. */
 export interface Frame {
   readonly lease: Lease;
-  readonly outer: Frame | undefined;
+  outer: Frame | undefined;
 }
 
 /** An exclusive grant. There is nothing to release without one, and no way to forge one. */
@@ -24,7 +25,7 @@ export class Lease {
   /** This lease itself and those that entered by it: its turn ends when all of them have left. */
   #inside = 1;
 
-  /** @internal */
+  /** Only locks make leases. */
   constructor(hold: Hold, outer: Frame | undefined, onRelease?: () => void) {
     this.hold = hold;
     this.frame = { lease: this, outer };
@@ -106,6 +107,11 @@ export class Lease {
     }
   }
 
+  /** What it stands on is not shown: the id of a claim is a capability. */
+  [inspect.custom](): string {
+    return `Lease ${JSON.stringify(this)}`;
+  }
+
   toJSON(): { name: string; token: string; held: boolean; remainingMs: number } {
     const remainingMs = Math.round(this.remainingMs());
     return { name: this.name, token: this.token.toString(), held: this.held, remainingMs };
@@ -138,8 +144,16 @@ export class Lease {
     this.#exit();
     await this.hold.leave();
     if (waitMs === 0) return undefined;
-    throw await timeoutError(this.hold.connection, this.name, nowMs() - startMs);
+    throw siblingTimeout(this.name, nowMs() - startMs);
   }
+}
+
+/** It is held by the own call chain, so who holds it is no news. */
+function siblingTimeout(name: string, waitedMs: number): LockTimeoutError {
+  const message = `gave up on "${name}" after waiting ${formatMs(waitedMs)}
+  this call chain holds it, and somebody who entered again by the same lease has not left
+  release what was entered with acquire() before entering again, or enter with run()`;
+  return new LockTimeoutError(name, message, { blockers: [], place: undefined, waitedMs });
 }
 
 /** Only a lease of ours can be passed on, and only while it is held. */

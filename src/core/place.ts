@@ -65,8 +65,9 @@ export class Place {
       this.#trustedUntilMs = -Infinity;
     }
     // Counted from the sending: the engine may have acted at any moment since then.
-    const untilMs = sent.atMs + remainingMs - driftMs(this.ttlMs);
-    if (untilMs - sent.sleptMs <= this.#trustedUntilMs - this.#sleptMs) return;
+    const untilMs = sent.atMs + remainingMs - driftMs(Math.max(this.ttlMs, remainingMs));
+    // An answer to a later question reaches further by what the machine has slept in between.
+    if (untilMs + sent.sleptMs <= this.#trustedUntilMs + this.#sleptMs) return;
     this.#trustedUntilMs = untilMs;
     this.#sleptMs = sent.sleptMs;
   }
@@ -79,13 +80,13 @@ export class Place {
 
   /** Clocks are compared at each look: a timer that sets a flag is late exactly when it matters. */
   trusted(): boolean {
+    lookForSleepMs();
     return nowMs() < this.trustedUntilMs();
   }
 
-  /** As `trusted`, and asks first whether the machine has slept. */
-  trustedAwake(): boolean {
-    lookForSleepMs();
-    return this.trusted();
+  /** Once it is not trusted: whether it would still be, had the machine not slept. */
+  get endedBySleep(): boolean {
+    return nowMs() < Math.min(this.#trustedUntilMs, this.holdLimitMs);
   }
 
   /** What a renewal sent now may ask for; 0 means: leave it alone. */
@@ -115,7 +116,7 @@ export class Place {
   ring(news?: News): void {
     const mine = news !== undefined && news.ticket === this.ticket;
     if (mine && news.state === "gone") this.listener?.gone(news);
-    else if (mine && this.grantedByRing && this.trustedAwake()) this.listener?.granted();
+    else if (mine && this.grantedByRing && this.trusted()) this.listener?.granted();
     else this.listener?.rung();
   }
 }

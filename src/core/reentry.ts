@@ -16,12 +16,26 @@ export function runInChain<T>(lease: Lease, work: () => T): T {
 /** The chain that a new lease belongs to: the caller's, an explicit one, or none. */
 export function chainOf(within: Lease | null | undefined): Frame | undefined {
   if (within === null) return undefined;
-  const here = chain.getStore();
+  const here = withoutDead(chain.getStore());
   if (within === undefined) return here;
   const frame = frameOf(within);
   // Whoever already stands inside that lease goes on from where it stands, or it would wait for itself.
   for (let at = here; at !== undefined; at = at.outer) if (at === frame) return here;
   return frame;
+}
+
+/**
+ * A job that starts its successor from inside itself hands its chain on for ever: leases that are over leave
+ * it, or it would grow, and keep them in memory.
+ */
+function withoutDead(frame: Frame | undefined): Frame | undefined {
+  let first = frame;
+  while (first !== undefined && !first.lease.held) first = first.outer;
+  for (let at = first; at?.outer !== undefined; ) {
+    if (at.outer.lease.held) at = at.outer;
+    else at.outer = at.outer.outer;
+  }
+  return first;
 }
 
 /** The innermost lease of this chain on that very lock, if it is still held. */

@@ -5,7 +5,7 @@ import { LockTimeoutError } from "./errors.js";
 import { describeHolder, type ResourceView, viewOf } from "./inspect.js";
 
 /** Many may give up at once, in a long queue: nobody reads all of it. */
-const MOST_LOOKED_AT = 100;
+export const MOST_LOOKED_AT = 100;
 
 /** The state of one resource now, or `undefined` if nobody is there. */
 export async function lookAt(

@@ -26,7 +26,8 @@ const closings = new WeakMap<Connection, Promise<void>>();
 
 /**
  * No new claims; waiters withdraw; callbacks may finish, then are told to stop. Who still runs after that
- * is not released: renewal stops and the ttl ends the claim, so nobody is let in beside a first holder.
+ * is not released: renewal stops and the ttl ends the claim, so nobody is let in beside a first holder. Of
+ * several calls the times of the first one count.
  */
 export function closeConnection(connection: Connection, times: CloseTimes): Promise<void> {
   const closing = closings.get(connection) ?? shutDown(connection, times);

@@ -1,9 +1,11 @@
+import type { ResourceRecord } from "../core/backend.js";
 import { admit, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
 import { groupOf } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
+import { MOST_LOOKED_AT } from "../core/timeout.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
@@ -25,7 +27,7 @@ export async function forceRelease(
   const force = readForce(options);
   connection.assertOpen(name);
   const victims: ClaimView[] = [];
-  for await (const record of connection.backend.list({ name })) {
+  for await (const record of holdersOf(connection, name)) {
     const { holders } = viewOf(record);
     for (const [index, claim] of record.claims.slice(0, admit(record.claims, record.capacity)).entries()) {
       const holder = holders[index];
@@ -37,6 +39,16 @@ export async function forceRelease(
     }
   }
   return victims;
+}
+
+/** Of a long queue only its beginning, unless all of that holds. */
+async function* holdersOf(connection: Connection, name: string): AsyncIterable<ResourceRecord> {
+  for await (const record of connection.backend.list({ name, limit: MOST_LOOKED_AT })) {
+    const all =
+      record.claims.length === MOST_LOOKED_AT && admit(record.claims, record.capacity) === MOST_LOOKED_AT;
+    if (all) yield* connection.backend.list({ name });
+    else yield record;
+  }
 }
 
 function readForce(options: ForceReleaseOptions): { reason: string; by?: string } {

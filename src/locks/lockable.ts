@@ -17,7 +17,7 @@ import {
   type TryOptions,
 } from "../core/options.js";
 import { chainOf, heldInChain, selfDeadlock } from "../core/reentry.js";
-import { lookAt, timeoutError } from "../core/timeout.js";
+import { lookAt, MOST_LOOKED_AT, timeoutError } from "../core/timeout.js";
 import { runHeld } from "./run.js";
 
 export type TryRun<T> =
@@ -85,7 +85,7 @@ export class EngineLock implements Lockable {
     const [options, fn] = callbackLast(args);
     const lease = await this.tryAcquire(options);
     if (lease !== null) return { ran: true, value: await runHeld(lease, fn) };
-    const view = await lookAt(this.#connection, this.name);
+    const view = await lookAt(this.#connection, this.name, MOST_LOOKED_AT);
     return { ran: false, blockers: view?.holders ?? [] };
   }
 

@@ -69,12 +69,15 @@ export class Locks {
   /** Who holds a lock and who waits for it, in order. */
   async inspect(name: LockName): Promise<ResourceView> {
     const full = this.#name(name);
+    this.#connection.assertNotClosed(full);
     return (await lookAt(this.#connection, full)) ?? { name: full, capacity: 0, holders: [], waiters: [] };
   }
 
   /** Every name that is held or waited for. */
   async *list(query: { readonly prefix?: string } = {}): AsyncGenerator<ResourceView, void, undefined> {
+    knownOptions(query, new Set(["prefix"]), "list");
     const prefix = canonicalPrefix(query.prefix ?? "", this.#scope);
+    this.#connection.assertNotClosed();
     for await (const record of this.#connection.backend.list({ prefix })) yield viewOf(record);
   }
 

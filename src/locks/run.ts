@@ -10,12 +10,14 @@ import type { Callback } from "./lockable.js";
  */
 export function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
   const { hold } = lease;
-  const { runs } = hold.connection;
+  const { runs, keeper } = hold.connection;
   hold.running++;
   const running: Promise<T> = perform(lease, fn).finally(() => {
     hold.running--;
     runs.delete(running);
+    if (runs.size === 0) keeper.working = false;
   });
+  if (runs.size === 0) keeper.working = true;
   runs.add(running);
   return running;
 }
@@ -23,6 +25,8 @@ export function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
 async function perform<T>(lease: Lease, fn: Callback<T>): Promise<T> {
   const { hold } = lease;
   try {
+    // Somebody may have blocked the loop between the grant and here.
+    lease.assertHeld();
     const value = await start(lease, fn);
     // Judged before the release: afterwards nobody could tell.
     const overran = !lease.released && !lease.held;

@@ -1,5 +1,7 @@
 import type { Connection } from "../core/connection.js";
 
+const SIGTERM_EXIT_CODE = 128 + 15;
+
 /** Our own listeners, of all connections of this process. */
 const ours = new Set<() => void>();
 
@@ -13,7 +15,10 @@ export function closeOnSigterm(connection: Connection, close: () => Promise<void
     const alone = process.listenerCount("SIGTERM") === ours.size;
     const end = () => {
       forget();
-      if (alone && ours.size === 0) process.kill(process.pid, "SIGTERM");
+      if (!alone || ours.size > 0) return;
+      // The first process of a container has no default action for signals: nothing would happen.
+      if (process.pid === 1) process.exit(SIGTERM_EXIT_CODE);
+      process.kill(process.pid, "SIGTERM");
     };
     void close().then(end, end);
   };

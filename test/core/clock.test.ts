@@ -1,10 +1,8 @@
-import { syncBuiltinESMExports } from "node:module";
-import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { driftMs, knownSleepMs, lookForSleepMs, sendingNow } from "#lib/core/clock.js";
+import { driftMs, sendingNow } from "#lib/core/clock.js";
 import { Place } from "#lib/core/place.js";
 
 afterEach(() => {
@@ -78,59 +76,6 @@ describe("with fake timers", () => {
     vi.setSystemTime(new Date("1999-01-01"));
     await vi.advanceTimersByTimeAsync(10_100);
     expect(lease.held).toBe(false);
-  });
-});
-
-describe("a machine that slept", () => {
-  const { uptime } = os;
-  afterEach(() => set(uptime));
-
-  function set(fake: () => number): void {
-    os.uptime = fake;
-    syncBuiltinESMExports();
-  }
-
-  /** The monotonic clock stood still for that long, while os.uptime() went on. */
-  const sleepFor = (ms: number) => set(() => uptime() + ms / 1_000);
-
-  test("os.uptime() is compared, and what it finds only ever grows", () => {
-    const before = lookForSleepMs();
-    expect(lookForSleepMs()).toBe(before);
-    sleepFor(5_000);
-    const after = lookForSleepMs();
-    expect(after - before).toBeGreaterThan(4_900);
-    expect(after - before).toBeLessThan(6_000);
-    set(uptime);
-    expect(lookForSleepMs()).toBe(after);
-    expect(knownSleepMs()).toBe(after);
-  });
-
-  test("a sleep past the ttl ends trust at the first look, and a shorter one brings the end nearer", async () => {
-    const locks = createLocks(memory(), { ttl: "60s" });
-    const [short, long] = [
-      await locks.mutex("short").acquire(),
-      await locks.mutex("long").acquire({ ttl: "10m" }),
-    ];
-    sleepFor(120_000);
-    expect(short.held).toBe(false);
-    expect(() => short.assertHeld()).toThrow(expect.objectContaining({ code: "lost" }));
-    expect(long.held).toBe(true);
-    expect(long.remainingMs()).toBeLessThan(500_000);
-  });
-
-  test("what was granted after the sleep is not shortened by it", async () => {
-    sleepFor(500_000);
-    lookForSleepMs();
-    const lease = await createLocks(memory(), { ttl: "60s" }).mutex("x").acquire();
-    expect(lease.remainingMs()).toBeGreaterThan(55_000);
-  });
-
-  test("a lease that a sleep has ended is told as paused", async () => {
-    const lease = await createLocks(memory(), { ttl: 600 }).mutex("x").acquire();
-    const { signal } = lease;
-    sleepFor(2_000_000);
-    await expect.poll(() => signal.aborted).toBe(true);
-    expect(signal.reason).toMatchObject({ loss: "paused" });
   });
 });
 

@@ -122,4 +122,40 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
     `);
     expect(out).toBe("0\n");
   });
+
+  test("a connection that could not be made leaves no handler behind, and one that was made has one until it is closed", async () => {
+    const url = JSON.stringify(inject("redisSingle").url);
+    const { out, err } = await run(`
+      const before = process.listenerCount("SIGTERM");
+      const added = () => process.listenerCount("SIGTERM") - before;
+      const fail = (url, options) =>
+        connect(url, { closeOnSigterm: true, ...options }).then(
+          () => console.log("connected to " + url),
+          (error) => console.log(error.code, added()),
+        );
+      await fail("redis://127.0.0.1:1");
+      await fail("redis+cluster://127.0.0.1:1,127.0.0.1:2");
+      await fail("redis+sentinel://127.0.0.1:1/main");
+      await fail("sqlite:/no/such/folder/locks.db");
+      await fail("memory:", { ttl: "for ever" });
+      await fail("memory:", { closeOnSigterm: { drain: "for ever" } });
+      for (const url of [${url}, "memory:"]) {
+        const locks = await connect(url, { closeOnSigterm: true });
+        const open = added();
+        await locks.close();
+        console.log("closed", open, added());
+      }
+    `);
+    expect(err).toBe("");
+    expect(out.trimEnd().split("\n")).toEqual([
+      "backend 0",
+      "backend 0",
+      "backend 0",
+      "backend 0",
+      "invalid-option 0",
+      "invalid-option 0",
+      "closed 1 0",
+      "closed 1 0",
+    ]);
+  });
 });

@@ -1,10 +1,25 @@
 import { expect } from "vitest";
 import { checkHistory, isGranted } from "#lib/testing/history.js";
 import { describeHistory } from "#lib/testing/history-describe.js";
-import type { RecordedHistory } from "#lib/testing/history-run.js";
+import { recordHistory } from "#lib/testing/history-run.js";
+import type { WorkerBackend } from "#lib/testing/index.js";
 
-/** No promise is broken, and enough has happened for that to mean something. */
-export function expectAllPromisesKept({ operations, kills, stops }: RecordedHistory): void {
+/**
+ * While processes are killed and stopped on the way no promise is broken, and enough has happened for that
+ * to mean something.
+ */
+export async function expectAllPromisesKept(backend: WorkerBackend): Promise<void> {
+  const { operations, kills, stops } = await recordHistory({
+    backend,
+    processes: 4,
+    workersPerProcess: 4,
+    names: ["stock", "orders"],
+    durationMs: 5_000,
+    holdMs: 5,
+    ttlMs: 150,
+    faults: { killEveryMs: 700, stopEveryMs: 200 },
+    seed: 7,
+  });
   const violations = checkHistory(operations);
   expect(violations.map((violation) => describeHistory(operations, violation))).toEqual([]);
 

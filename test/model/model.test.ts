@@ -7,14 +7,20 @@ import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
 import { afterAll, describe, expect, inject, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
+import { betterSqlite3 } from "../support/better-sqlite3.js";
 import { commands, sideBySide, timeless } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const BetterSqlite3 = betterSqlite3();
 const engines = {
   etcd: () => etcd({ url: inject("etcd").url, prefix: `model-${process.pid}` }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
+  // Another file: two libraries in one process would drop each other's file locks.
+  ...(BetterSqlite3 && {
+    "sqlite by better-sqlite3": () => sqlite({ database: new BetterSqlite3(join(folder, "better.db")) }),
+  }),
   "redis by ioredis": () => redis(options("redisSingle", "ioredis")),
   "redis by node-redis": () => redis(options("redisSingle", "redis")),
   "a redis cluster": () => redis(options("redisCluster", "ioredis")),

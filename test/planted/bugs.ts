@@ -30,8 +30,8 @@ export const BUGS: readonly Bug[] = [
       },
       {
         file: LUA,
-        find: "if not claim or (claim.left and not force) then",
-        replace: "claim = claim or l.only if not claim or (claim.left and not force) then",
+        find: "if not claim or (claim.left and not ending) then",
+        replace: "claim = claim or l.only if not claim or (claim.left and not ending) then",
       },
     ],
     caughtBy: [SINGLE, "scenario S4: a late release"],
@@ -110,7 +110,7 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/hold.js",
-        find: "this.lost === undefined && this.place.trustedAwake()",
+        find: "this.lost === undefined && this.place.trusted()",
         replace: "this.lost === undefined",
       },
     ],

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { startFaultProxy } from "locktender/testing";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
-import { LIBRARIES, look, open, queued } from "./tools.js";
+import { LIBRARIES, look, open, proxyTo, queued } from "./tools.js";
 
 let server: RedisSingle;
 beforeAll(async () => {
@@ -170,9 +169,7 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
   });
 
   test("a subscription that came too late to be of use does not live on", async () => {
-    const proxy = await startFaultProxy({ target: { host: "127.0.0.1", port: server.node.port } });
-    onTestFinished(() => proxy.close());
-    const url = `redis://127.0.0.1:${proxy.port}`;
+    const { proxy, url } = await proxyTo(server.url);
     const locks = open({ ...options("late"), url, timeout: "300ms" }, { ttl: "60s" });
     const held = proxy.holdBack((data) => /subscribe/i.test(data.toString("latin1")));
     const holder = await locks.mutex("x").acquire();

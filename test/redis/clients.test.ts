@@ -1,10 +1,9 @@
 import { Cluster, Redis } from "ioredis";
 import { createLocks, type Locks } from "locktender";
 import { redis } from "locktender/redis";
-import { startFaultProxy } from "locktender/testing";
 import { createClient, createCluster } from "redis";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
-import { idle, LIBRARIES, open, queued } from "./tools.js";
+import { idle, LIBRARIES, open, proxyTo, queued } from "./tools.js";
 
 const PREFIX = `clients-${process.pid}`;
 const single = inject("redisSingle").url;
@@ -106,9 +105,7 @@ describe("a client that somebody brings", () => {
 
 describe("an ioredis client that sends again and queues while offline, as ioredis does by default", () => {
   async function proxied() {
-    const { hostname: host, port } = new URL(single);
-    const proxy = await startFaultProxy({ target: { host, port: Number(port) } });
-    onTestFinished(() => proxy.close());
+    const { proxy } = await proxyTo(single);
     const client = new Redis(proxy.port, proxy.host, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
     client.on("error", () => {}); // the commands tell
     return { proxy, client, locks: own(client), watcher: open({ url: single, prefix: PREFIX }) };

@@ -3,7 +3,7 @@ import type { Lease, LeaseLostError, LockEvent } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { askRedis, type RedisSentinel, startRedisSentinel } from "../servers/redis.js";
 import { stopAll } from "../servers/server-process.js";
-import { LIBRARIES, look, open, queued } from "./tools.js";
+import { idle, LIBRARIES, look, open, queued } from "./tools.js";
 
 /** More than a failover takes here (2 to 3 s), so that whoever is renewed afterwards keeps its lock. */
 const TTL = "12s";
@@ -105,10 +105,10 @@ describe("replicas: 1", () => {
       try {
         const refused = locks.mutex("unseen").tryAcquire();
         await expect(refused).rejects.toMatchObject({ code: "backend", retryable: true });
-        await expect
-          .poll(async () => (await plain.inspect("unseen")).holders, { timeout: 5_000 })
-          .toEqual([]);
-        await expect(locks.mutex("unseen").acquire({ wait: 100 })).rejects.toMatchObject({ code: "backend" });
+        await idle(plain, "unseen");
+        const waited = locks.mutex("unseen").acquire({ wait: 100 });
+        await expect(waited).rejects.toMatchObject({ code: "backend", retryable: true });
+        await idle(plain, "unseen");
         // Who does not ask for replicas is not kept waiting by them.
         expect(await plain.mutex("without").tryAcquire()).not.toBeNull();
       } finally {
@@ -117,6 +117,35 @@ describe("replicas: 1", () => {
       await expect
         .poll(() => granted(() => locks.mutex("unseen").tryAcquire()), { timeout: 10_000 })
         .toBe(true);
+    },
+  );
+
+  test.each(LIBRARIES)(
+    "an update that no replica acknowledges is an error that may pass, and costs nobody the lease, by %s",
+    async (library) => {
+      const { replicas } = await newMaster(trio);
+      const options = { url: trio.url, library, prefix: `update-${library}`, replicas: 1 };
+      const locks = open({ ...options, timeout: "600ms" }, { ttl: "2s" });
+      const lease = await locks.mutex("x").acquire();
+      for (const replica of replicas) replica.process.pause();
+      try {
+        const updated = lease.update({ note: "unseen" });
+        await expect(updated).rejects.toMatchObject({ code: "backend", retryable: true });
+        expect(lease.held).toBe(true);
+        await sleep(2_500);
+        expect(lease.held, "it is still renewed").toBe(true);
+      } finally {
+        for (const replica of replicas) replica.process.resume();
+      }
+      const seen = () =>
+        lease.update({ note: "seen" }).then(
+          () => true,
+          () => false,
+        );
+      await expect.poll(seen, { timeout: 10_000 }).toBe(true);
+      const [holder] = (await locks.inspect("x")).holders;
+      expect(holder).toMatchObject({ token: lease.token, note: "seen" });
+      expect(await lease.release()).toBe(true);
     },
   );
 

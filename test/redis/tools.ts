@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
+import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
 
 export const LIBRARIES = ["ioredis", "redis"] as const;
@@ -21,6 +22,17 @@ export function look(port: number): Redis {
   client.on("error", () => {}); // a test may stop the server; whoever asks then is told by the command
   onTestFinished(() => client.disconnect());
   return client;
+}
+
+/** A proxy in front of a single server. A test that runs beside others gives its own `onTestFinished`. */
+export async function proxyTo(
+  serverUrl: string,
+  finished: typeof onTestFinished = onTestFinished,
+): Promise<{ proxy: FaultProxy; url: string }> {
+  const { hostname: host, port } = new URL(serverUrl);
+  const proxy = await startFaultProxy({ target: { host, port: Number(port) } });
+  finished(() => proxy.close());
+  return { proxy, url: `redis://${proxy.host}:${proxy.port}` };
 }
 
 export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {

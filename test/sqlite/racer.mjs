@@ -1,12 +1,7 @@
 // A process of its own: opens the lock file when told to, then takes and gives back one lock again and again.
 // In: the file, how often. Out: by message, the tickets it got, in order.
 import { once } from "node:events";
-
-const { sqlite } = await import(
-  process.env.LOCKTENDER_DIST === undefined
-    ? "../../dist/backends/sqlite/index.js"
-    : `file://${process.env.LOCKTENDER_DIST}/backends/sqlite/index.js`
-);
+import { ask, sqlite } from "./child.mjs";
 
 const [file, times] = process.argv.slice(2);
 process.send("ready");
@@ -14,20 +9,9 @@ await once(process, "message");
 
 const backend = sqlite({ file, busyTimeout: "20s" });
 const tickets = [];
-const owner = { instance: "racer", host: "here", pid: process.pid };
-const ask = {
-  weight: 1,
-  capacity: 1,
-  ttlMs: 10_000,
-  fixed: false,
-  minHoldMs: 0,
-  queue: false,
-  owner,
-  note: "",
-};
 for (let turn = 0; turn < Number(times); ) {
   const claim = { name: "race", id: `${process.pid}-${turn}` };
-  const answer = await backend.claim({ ...ask, ...claim });
+  const answer = await backend.claim({ ...ask, ...claim, queue: false });
   if (answer.state === "refused") {
     await new Promise((resolve) => setTimeout(resolve, 1));
     continue;

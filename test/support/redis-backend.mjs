@@ -1,8 +1,6 @@
-// Opens a Redis backend in a child process of the suite, from the same build that the tests use.
-const { redis } = await import(
-  process.env.LOCKTENDER_DIST === undefined
-    ? "../../dist/backends/redis/index.js"
-    : `file://${process.env.LOCKTENDER_DIST}/backends/redis/index.js`
-);
+// Opens a Redis backend in a child process of the suite.
+import { compiled } from "./compiled.mjs";
+
+const { redis } = await compiled("backends/redis/index.js");
 
 export default (options) => redis(options);

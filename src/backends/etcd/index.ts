@@ -2,7 +2,7 @@ import type {
   Answer,
   Backend,
   ClaimRequest,
-  Force,
+  Ending,
   Renewal,
   RenewRequest,
   ResourceRecord,
@@ -67,11 +67,12 @@ class EtcdBackend implements Backend {
 
   async release(
     { name, id }: { readonly name: string; readonly id: string },
-    force?: Force,
+    ending?: Ending,
   ): Promise<boolean> {
-    if (force !== undefined) return this.#desk.forcing.takeAway(name, id, force);
+    if (typeof ending === "object") return this.#desk.forcing.takeAway(name, id, ending);
     const place = this.#desk.places.get(id);
-    return place !== undefined && !place.left && this.#leaving.release(place);
+    if (place === undefined || (place.left && ending === undefined)) return false;
+    return this.#leaving.release(place, ending === "unused");
   }
 
   async *list(

@@ -15,11 +15,11 @@ export class Leaving {
     this.#desk = desk;
   }
 
-  /** Says whether it was still there. */
-  async release(place: EtcdPlace): Promise<boolean> {
+  /** Says whether it was still there. What nobody ever held need not stay for its minimal time. */
+  async release(place: EtcdPlace, unused = false): Promise<boolean> {
     try {
       const restMs = place.heldUntilMs() - nowMs();
-      if (restMs > 0) return await this.#leaveLater(place, restMs);
+      if (restMs > 0 && !unused) return await this.#leaveLater(place, restMs);
       const found = await this.#remove(place);
       this.#desk.forget(place);
       return found;

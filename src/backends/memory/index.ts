@@ -2,6 +2,7 @@ import type {
   Answer,
   Backend,
   ClaimRequest,
+  Ending,
   Force,
   Gone,
   News,
@@ -12,6 +13,7 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
+import { breathe } from "../../core/breath.js";
 import { nowMs } from "../../core/clock.js";
 import { Resource, type StoredClaim } from "./resource.js";
 
@@ -56,6 +58,9 @@ class MemoryBackend implements Backend {
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
+    const breath = breathe();
+    if (breath !== undefined) await breath;
+    this.#forgetOne();
     return this.#at(request.name, (resource, atMs) =>
       resource.claim(
         request,
@@ -72,14 +77,14 @@ class MemoryBackend implements Backend {
     );
   }
 
-  async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
+  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     return this.#at(claim.name, (resource, atMs) => {
       const found = resource.find(claim.id);
       if (found === undefined) return false;
-      const released = resource.release(found, force !== undefined, atMs);
+      const released = resource.release(found, ending !== undefined, atMs);
       // Who is next learns by asking that the wait will be shorter than it was told.
       if (found.left) this.#ring(resource.claims[resource.granted().length]?.id);
-      if (force !== undefined) this.#tellForced(found, force, atMs);
+      if (typeof ending === "object") this.#tellForced(found, ending, atMs);
       return released;
     });
   }
@@ -125,6 +130,19 @@ class MemoryBackend implements Backend {
     if (resource.claims.length > 0) resources.set(name, resource);
     else resources.delete(name);
     return result;
+  }
+
+  /** A name whose claims have expired is not touched by anybody: each claim looks at one that was made long ago. */
+  #forgetOne(): void {
+    const { resources } = this.#store;
+    const [name] = resources.keys();
+    if (name === undefined) return;
+    this.#at(name, () => undefined);
+    const resource = resources.get(name);
+    if (resource === undefined) return;
+    // To the end of the line of names.
+    resources.delete(name);
+    resources.set(name, resource);
   }
 
   #ring(id: string | undefined, news?: News): void {

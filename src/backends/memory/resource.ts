@@ -104,10 +104,10 @@ export class Resource {
   }
 
   /** Leaves at once, or stays until `minHold` is over; the other claims cannot tell the difference. */
-  release(claim: StoredClaim, forced: boolean, atMs: number): boolean {
-    if (claim.left && !forced) return false;
+  release(claim: StoredClaim, atOnce: boolean, atMs: number): boolean {
+    if (claim.left && !atOnce) return false;
     const heldUntilMs = claim.grantedAtMs === undefined ? -Infinity : claim.grantedAtMs + claim.minHoldMs;
-    if (!forced && heldUntilMs > atMs) {
+    if (!atOnce && heldUntilMs > atMs) {
       claim.left = true;
       claim.deadlineMs = heldUntilMs;
     } else {
@@ -149,6 +149,6 @@ export class Resource {
   }
 
   #changeInMs(atMs: number): number {
-    return Math.min(...this.claims.map((claim) => claim.deadlineMs)) - atMs;
+    return this.claims.reduce((soonest, claim) => Math.min(soonest, claim.deadlineMs), Infinity) - atMs;
   }
 }

@@ -2,7 +2,7 @@ import type {
   Answer,
   Backend,
   ClaimRequest,
-  Force,
+  Ending,
   Renewal,
   RenewRequest,
   ResourceRecord,
@@ -95,11 +95,13 @@ class RedisBackend implements Backend {
     return this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args], readRenewals);
   }
 
-  async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
+  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     const keys = this.#keys.of(claim.name);
     const args = [claim.id, String(this.#settings.retentionMs)];
-    if (force !== undefined) args.push(JSON.stringify({ reason: force.reason, by: force.by }));
-    const touched = force === undefined ? keys.usual : keys.all;
+    const forced = typeof ending === "object";
+    if (forced) args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
+    else if (ending !== undefined) args.push(ending);
+    const touched = forced ? keys.all : keys.usual;
     return this.#run(SCRIPTS.release, touched, args, (reply) => Number(reply) === 1);
   }
 

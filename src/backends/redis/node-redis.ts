@@ -125,7 +125,7 @@ function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
       clustered: false,
       sendByKey: (_key, args) => send(args),
       masters: () => [send],
-      subscribe: (channel, onMessage) => within(subscribeBySentinel(sentinel, channel, onMessage), timeoutMs),
+      subscribe: (channel, onMessage) => inTime(subscribeBySentinel(sentinel, channel, onMessage), timeoutMs),
     };
   }
   const client = given as Node;
@@ -182,6 +182,16 @@ async function subscribeBySentinel(
     sentinel.on("topology-change", end);
   });
   return { broken, end };
+}
+
+/** One that comes too late to be of use is ended: another one has been asked for. */
+async function inTime(subscribing: Promise<Subscription>, timeoutMs: number): Promise<Subscription> {
+  try {
+    return await within(subscribing, timeoutMs);
+  } catch (error) {
+    subscribing.then((late) => late.end(), noop);
+    throw error;
+  }
 }
 
 /** A client of our own: nothing is queued while offline. */

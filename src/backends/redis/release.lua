@@ -1,24 +1,25 @@
 -- Leaves the queue, gives back the lock, or, by an operator, takes it away. Rings whoever is let in by it.
 --
 -- KEYS  head, claims, queue, and forced if it is taken away
--- ARGV  id, retention ms, and JSON { reason, by } if it is taken away
+-- ARGV  id, retention ms, and JSON { reason, by } if it is taken away or 'unused' if nobody ever held it
 -- Out   1 if the claim was there, else 0
 
-local id, retentionMs, force = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local id, retentionMs, ending = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local force = ending ~= 'unused' and ending
 insistOnWriting(KEYS[2])
 local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)
 local claim = find(l, id)
 
-if not claim or (claim.left and not force) then
+if not claim or (claim.left and not ending) then
   if changed then save(l, retentionMs) end
   return 0
 end
 
 -- Counted from now at the latest: the clock may have been set back since the grant.
 local heldUntil = math.min(claim.granted, now) + claim.minHold
-if not force and claim.granted > 0 and heldUntil > now then
+if not ending and claim.granted > 0 and heldUntil > now then
   -- Its holder is gone, but nobody else may come in before the minimal time is over.
   claim.left, claim.deadline = true, heldUntil
   store(l, id, claim)

@@ -1,4 +1,4 @@
-import type { Answer, ClaimRequest, Force, Gone, Renewal, RenewRequest } from "../../core/backend.js";
+import type { Answer, ClaimRequest, Ending, Gone, Renewal, RenewRequest } from "../../core/backend.js";
 import type { Owner } from "../../core/claim.js";
 import { wallUs } from "./clock.js";
 import { otherBoot } from "./errors.js";
@@ -142,30 +142,31 @@ export function renew(
 export function leave(
   db: Statements,
   { name, id }: { readonly name: string; readonly id: string },
-  force: Force | undefined,
+  ending: Ending | undefined,
   at: Moment,
 ): Outcome<{ readonly found: boolean; readonly forced?: number }> {
   const { nowUs } = at;
-  if (force === undefined && db.release.run({ name, id, nowUs }).changes > 0) {
+  if (ending === undefined && db.release.run({ name, id, nowUs }).changes > 0) {
     return { answer: { found: true }, removed: true };
   }
   const { row, removed } = ask(db, name, id, at);
-  if (row.ticket === null || (row.has_left && force === undefined))
+  if (row.ticket === null || (row.has_left && ending === undefined))
     return { answer: { found: false }, removed };
   const { ticket } = row;
-  if (force === undefined) {
+  if (ending === undefined) {
     db.leave.run({ name, ticket });
     // It stays until its minHold is over, which whoever is next had better know.
     return { answer: { found: true }, removed: true };
   }
   db.remove.run({ name, ticket });
+  if (ending === "unused") return { answer: { found: true }, removed: true };
   db.forgetForced.run({ nowUs });
   db.force.run({
     id,
     name,
     ticket,
-    reason: force.reason,
-    by: force.by ?? null,
+    reason: ending.reason,
+    by: ending.by ?? null,
     untilUs: nowUs + FORCED_KEPT_US,
   });
   return { answer: { found: true, forced: ticket }, removed: true };

@@ -3,7 +3,7 @@ import type {
   Backend,
   ClaimRecord,
   ClaimRequest,
-  Force,
+  Ending,
   Renewal,
   RenewRequest,
   ResourceRecord,
@@ -93,13 +93,13 @@ class SqliteBackend implements Backend {
     return answers;
   }
 
-  release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
+  release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     return this.#file.use((session) => {
       const { boot } = session;
-      const { answer, removed } = session.transact((db, nowUs) => leave(db, claim, force, { nowUs, boot }));
+      const { answer, removed } = session.transact((db, nowUs) => leave(db, claim, ending, { nowUs, boot }));
       if (removed) this.#bell.removed([claim.name]);
-      if (answer.forced !== undefined) {
-        this.#bell.forced(claim, answer.forced, forcedNews(force?.reason ?? "", force?.by));
+      if (answer.forced !== undefined && typeof ending === "object") {
+        this.#bell.forced(claim, answer.forced, forcedNews(ending.reason, ending.by));
       }
       return answer.found;
     });

@@ -1,4 +1,5 @@
 import { dirname } from "node:path";
+import { breathe } from "../../core/breath.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { MachineClock } from "./clock.js";
@@ -42,6 +43,8 @@ export class LockFile {
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
   async use<T>(step: (session: Session) => T): Promise<T> {
+    const breath = breathe();
+    if (breath !== undefined) await breath;
     const startMs = nowMs();
     while (this.#turn !== undefined) {
       const found = await this.#turn;

@@ -177,6 +177,39 @@ export const network: readonly Case[] = [
     },
   },
   {
+    name: "a wait that sleeps in the queue while the engine goes away ends as an outage, never as a timeout",
+    needs: ["network"],
+    async run(bench) {
+      const name = bench.name();
+      await bench.connect({ ttl: "60s" }).mutex(name).acquire();
+      const { locks, proxy } = await bench.proxied({ ttl: "60s" });
+      const waiting = locks.mutex(name).acquire({ wait: 2_000 });
+      const ended = assert.rejects(waiting, { code: "backend", retryable: true });
+      await queued(bench.connect(), name, 1);
+      proxy.blackhole("both");
+      await ended;
+      proxy.heal();
+    },
+  },
+  {
+    name: "a longer one ends as an outage, too, and long before its wait is over",
+    needs: ["network"],
+    async run(bench) {
+      const name = bench.name();
+      await bench.connect({ ttl: "60s" }).mutex(name).acquire();
+      const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
+      const waiting = locks.mutex(name).acquire({ wait: "60s" });
+      const ended = assert.rejects(waiting, { code: "backend", retryable: true });
+      await queued(bench.connect(), name, 1);
+      proxy.blackhole("both");
+      const startedAt = performance.now();
+      await ended;
+      // Somebody asks after 6 s at the latest, and then for one ttl.
+      assert(performance.now() - startedAt < 30_000);
+      proxy.heal();
+    },
+  },
+  {
     name: "a connection that the server dropped is made anew, and waiters ask again at once",
     needs: ["network"],
     async run(bench) {

@@ -60,6 +60,19 @@ export const options: readonly Case[] = [
     },
   },
   {
+    name: "minHold: a grant that nobody received binds nobody",
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      await locks.mutex(bench.name()).run(() => undefined);
+      const controller = new AbortController();
+      const asked = locks.mutex(name).tryAcquire({ minHold: "60s", signal: controller.signal });
+      controller.abort(new Error("changed my mind"));
+      await assert.rejects(asked, { message: "changed my mind" });
+      await bench.connect().mutex(name).acquire({ wait: "5s" });
+    },
+  },
+  {
     name: "maxHold: renewed, but no longer than that; the holder is told and the next one is let in",
     async run(bench) {
       const name = bench.name();

@@ -1,9 +1,23 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { hostname } from "node:os";
+import type { Backend } from "../../core/backend.js";
 import { LockTimeoutError } from "../../core/errors.js";
 import type { LockEvent } from "../../core/events.js";
 import { type Case, queued, SLACK_MS } from "./bench.js";
+
+/** An engine whose notifications are all lost. */
+function withoutRings(backend: Backend): Backend {
+  return {
+    traits: backend.traits,
+    claim: (request) => backend.claim(request),
+    renew: (claims) => backend.renew(claims),
+    release: (claim, ending) => backend.release(claim, ending),
+    list: (query) => backend.list(query),
+    watch: () => () => {},
+    close: () => backend.close(),
+  };
+}
 
 export const seeing: readonly Case[] = [
   {
@@ -135,19 +149,25 @@ export const seeing: readonly Case[] = [
     name: "a forced holder that was not rung learns the reason by its next renewal",
     async run(bench) {
       const name = bench.name();
-      const deaf = bench.connect({ ttl: 900 }, (backend) => ({
-        traits: backend.traits,
-        claim: (request) => backend.claim(request),
-        renew: (claims) => backend.renew(claims),
-        release: (claim, force) => backend.release(claim, force),
-        list: (query) => backend.list(query),
-        watch: () => () => {},
-        close: () => backend.close(),
-      }));
+      const deaf = bench.connect({ ttl: 900 }, withoutRings);
       const lease = await deaf.mutex(name).acquire();
       await bench.connect().forceRelease(name, { reason: "must go" });
       if (!lease.signal.aborted) await once(lease.signal, "abort");
       assert.deepEqual([lease.signal.reason.loss, lease.signal.reason.reason], ["forced", "must go"]);
+    },
+  },
+  {
+    name: "a holder that is forced out in the moment in which it leaves is told so",
+    async run(bench) {
+      const name = bench.name();
+      const operator = bench.connect();
+      const events: LockEvent[] = [];
+      const locks = bench.connect({ ttl: "60s", onEvent: (event) => events.push(event) }, withoutRings);
+      const run = locks
+        .mutex(name)
+        .run(async () => void (await operator.forceRelease(name, { reason: "must go", by: "ada" })));
+      await assert.rejects(run, { code: "lost", loss: "forced", reason: "must go", by: "ada" });
+      assert.equal(events.filter(({ type }) => type === "lost").length, 1);
     },
   },
   {

@@ -1,0 +1,18 @@
+import { createRequire } from "node:module";
+import type { SqliteOptions } from "locktender/sqlite";
+
+type Database = new (file: string) => NonNullable<SqliteOptions["database"]>;
+
+export const NOT_INSTALLED =
+  "better-sqlite3 is not here: where it has no binary, compiling it takes minutes. To test with it: npm install --no-save better-sqlite3";
+
+/** `undefined` where it is not installed. One that is installed and cannot be loaded is an error. */
+export function betterSqlite3(): Database | undefined {
+  const require = createRequire(import.meta.url);
+  try {
+    require.resolve("better-sqlite3");
+  } catch {
+    return undefined;
+  }
+  return require("better-sqlite3") as Database;
+}
