@@ -67,7 +67,7 @@ beforeAll(async () => {
   await writeFile(join(project, "package.json"), '{ "type": "module", "private": true }');
   for (const library of CLIENTS) {
     // Sealed in place of absent: without it, both Node and the compiler would search the folders above.
-    await mkdir(join(project, "node_modules", library));
+    await mkdir(join(project, "node_modules", library), { recursive: true });
     await writeFile(join(project, "node_modules", library, "package.json"), SEALED);
   }
 });
