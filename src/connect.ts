@@ -17,6 +17,11 @@ const openRedis: Open = async (url, prefix) => {
   return redis(prefix === undefined ? { url } : { url, prefix });
 };
 
+const openEtcd: Open = async (url, prefix) => {
+  const { etcd } = await import("./backends/etcd/index.js");
+  return etcd(prefix === undefined ? { url } : { url, prefix });
+};
+
 const openMemory: Open = async (url, prefix) => {
   refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
   refuseSlashes(url, /^memory:\/\//, "memory: or memory:name, without slashes");
@@ -41,6 +46,8 @@ const ENGINES = new Map<string, Open>([
   ["rediss+sentinel", openRedis],
   ["redis+cluster", openRedis],
   ["rediss+cluster", openRedis],
+  ["etcd", openEtcd],
+  ["etcds", openEtcd],
 ]);
 
 /** Opens the engine that the URL names, and makes sure that it answers. */

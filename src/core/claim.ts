@@ -39,6 +39,25 @@ export function admit(claims: readonly { readonly weight: number }[], capacity: 
   return granted;
 }
 
+/**
+ * Of the claims ahead of a waiting one, in ticket order, those that it has to watch: while all of them stand,
+ * it cannot be admitted, whatever the others do. Nothing if it is admitted.
+ */
+export function worthWatching<T extends { readonly weight: number }>(
+  ahead: readonly T[],
+  weight: number,
+  capacity: number,
+): readonly T[] {
+  const room = capacity - weight;
+  let total = 0;
+  for (let at = ahead.length - 1; at >= 0; at--) {
+    const farthest = ahead[at] as T;
+    total += farthest.weight;
+    if (total > room) return farthest.weight > room ? [farthest] : ahead.slice(at);
+  }
+  return [];
+}
+
 export function tokenOf(ticket: bigint): bigint {
   return ticket * TOKEN_STEP;
 }

@@ -140,9 +140,13 @@ export class Hold implements PlaceListener {
   /** From here on nothing is renewed; the signal tells the holder. */
   lose(loss: Loss, gone?: Gone): void {
     if (!this.#tell(loss, gone)) return;
-    this.connection.leave(this.place);
+    const { connection, place } = this;
+    connection.leave(place);
     // There is nothing left to give back, also if its holder never says so.
-    this.connection.holds.delete(this);
+    connection.holds.delete(this);
+    // But a session that goes on for other claims would keep this one, too.
+    const outlived = connection.backend.traits.ttl === "session" && !this.#takenAway();
+    if (outlived) connection.inBackground(connection.withdraw(place));
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */

@@ -27,6 +27,7 @@ beforeAll(async () => {
   for (const [index, { text }] of PROGRAMS.entries()) {
     const source = text
       .replaceAll("redis://127.0.0.1:6379", url)
+      .replaceAll("etcd://127.0.0.1:2379", inject("etcd").url)
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);
     // A block without an import is a module all the same.
     await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);

@@ -1,23 +1,37 @@
 import { expect } from "vitest";
 import { checkHistory, isGranted } from "#lib/testing/history.js";
 import { describeHistory } from "#lib/testing/history-describe.js";
-import { recordHistory } from "#lib/testing/history-run.js";
+import { type HistoryPlan, recordHistory } from "#lib/testing/history-run.js";
 import type { WorkerBackend } from "#lib/testing/index.js";
+
+type Pace = Pick<HistoryPlan, "durationMs" | "holdMs" | "ttlMs" | "faults">;
+
+const QUICK: Pace = {
+  durationMs: 5_000,
+  holdMs: 5,
+  ttlMs: 150,
+  faults: { killEveryMs: 700, stopEveryMs: 200 },
+};
+
+/** Where claims live by a session, which is never shorter than a second. */
+export const BY_SESSIONS: Pace = {
+  durationMs: 12_000,
+  holdMs: 30,
+  ttlMs: 1_000,
+  faults: { killEveryMs: 2_500, stopEveryMs: 500 },
+};
 
 /**
  * While processes are killed and stopped on the way no promise is broken, and enough has happened for that
  * to mean something.
  */
-export async function expectAllPromisesKept(backend: WorkerBackend): Promise<void> {
+export async function expectAllPromisesKept(backend: WorkerBackend, pace = QUICK): Promise<void> {
   const { operations, kills, stops } = await recordHistory({
     backend,
     processes: 4,
     workersPerProcess: 4,
     names: ["stock", "orders"],
-    durationMs: 5_000,
-    holdMs: 5,
-    ttlMs: 150,
-    faults: { killEveryMs: 700, stopEveryMs: 200 },
+    ...pace,
     seed: 7,
   });
   const violations = checkHistory(operations);

@@ -12,6 +12,7 @@ const ENGINES = readdirSync(`${SRC}backends`).sort();
 
 /** The libraries that an engine may load. They are optional peers, so nobody else may need them. */
 const CLIENTS: Readonly<Record<string, readonly string[]>> = {
+  "backends/etcd": ["@grpc/grpc-js", "@grpc/proto-loader"],
   "backends/redis": ["ioredis", "redis"],
   "backends/sqlite": ["libsql", "better-sqlite3"],
 };

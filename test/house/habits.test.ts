@@ -9,6 +9,9 @@ const TEST = "npm ci && npm test";
 
 /** Where the wall clock may be asked, and why. It decides neither expiry nor trust. */
 const WALL_CLOCK: Readonly<Record<string, string>> = {
+  "src/backends/etcd/listing.ts": "ages, for people to see",
+  "src/backends/etcd/place.ts": "since when, for people to see: etcd has no clock to ask",
+  "src/backends/etcd/rpc.ts": "gRPC takes its deadlines in it",
   "src/backends/memory/index.ts": "the floor of new tickets, so that tokens grow when a process starts anew",
   "src/backends/sqlite/clock.ts": "the floor of new tickets, so that tokens grow when a name was forgotten",
   "src/testing/suite/bench.ts": "names that no earlier run on the same server has used",

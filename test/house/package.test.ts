@@ -12,8 +12,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
-const SUBPATHS = ["", "/core", "/memory", "/redis", "/sqlite", "/testing"].map((path) => `locktender${path}`);
-const CLIENTS = ["ioredis", "redis", "libsql", "better-sqlite3"];
+const SUBPATHS = ["", "/core", "/etcd", "/memory", "/redis", "/sqlite", "/testing"].map(
+  (path) => `locktender${path}`,
+);
+const CLIENTS = ["@grpc/grpc-js", "@grpc/proto-loader", "ioredis", "redis", "libsql", "better-sqlite3"];
 const SEALED = '{ "exports": { ".": null, "./*": null } }';
 
 /** Uses every entry, and would not compile if one of them had no types. */
@@ -65,7 +67,7 @@ beforeAll(async () => {
   await writeFile(join(project, "package.json"), '{ "type": "module", "private": true }');
   for (const library of CLIENTS) {
     // Sealed in place of absent: without it, both Node and the compiler would search the folders above.
-    await mkdir(join(project, "node_modules", library));
+    await mkdir(join(project, "node_modules", library), { recursive: true });
     await writeFile(join(project, "node_modules", library, "package.json"), SEALED);
   }
 });

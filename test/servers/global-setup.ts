@@ -1,4 +1,6 @@
 import type { TestProject } from "vitest/node";
+import { OPENSSL_PROGRAM } from "./certificates.js";
+import { ETCD_PROGRAM, ETCDCTL_PROGRAM, type EtcdNode, startEtcd } from "./etcd.js";
 import { ensurePrograms } from "./programs.js";
 import {
   REDIS_PROGRAM,
@@ -21,11 +23,19 @@ export interface ProvidedRedis {
   nodes: ProvidedNode[];
 }
 
+export interface ProvidedEtcd {
+  url: string;
+  nodes: { host: string; port: number }[];
+}
+
 declare module "vitest" {
   interface ProvidedContext {
     redisSingle: ProvidedRedis;
     redisCluster: ProvidedRedis;
     redisSentinel: ProvidedRedis & { sentinels: ProvidedNode[] };
+    /** One server, and an ensemble of three. */
+    etcd: ProvidedEtcd;
+    etcdEnsemble: ProvidedEtcd;
   }
 }
 
@@ -34,22 +44,38 @@ declare module "vitest" {
  * without its teardown leaves no server behind, since each of them ends with this process (ServerProcess).
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const single = process.env.LOCKTENDER_TEST_REDIS_URL;
-  const cluster = process.env.LOCKTENDER_TEST_REDIS_CLUSTER_URL;
-  const sentinel = process.env.LOCKTENDER_TEST_REDIS_SENTINEL_URL;
+  const given = {
+    redisSingle: process.env.LOCKTENDER_TEST_REDIS_URL,
+    redisCluster: process.env.LOCKTENDER_TEST_REDIS_CLUSTER_URL,
+    redisSentinel: process.env.LOCKTENDER_TEST_REDIS_SENTINEL_URL,
+  };
+  if (given.redisSingle) project.provide("redisSingle", { url: given.redisSingle, nodes: [] });
+  if (given.redisCluster) project.provide("redisCluster", { url: given.redisCluster, nodes: [] });
+  if (given.redisSentinel) {
+    project.provide("redisSentinel", { url: given.redisSentinel, nodes: [], sentinels: [] });
+  }
 
-  if (single) project.provide("redisSingle", { url: single, nodes: [] });
-  if (cluster) project.provide("redisCluster", { url: cluster, nodes: [] });
-  if (sentinel) project.provide("redisSentinel", { url: sentinel, nodes: [], sentinels: [] });
-  if (single && cluster && sentinel) return async () => {};
-
-  await ensurePrograms([REDIS_PROGRAM]);
-  const starting: Promise<Stoppable>[] = [];
-  if (!single) starting.push(provideSingle(project));
-  if (!cluster) starting.push(provideCluster(project));
-  if (!sentinel) starting.push(provideSentinel(project));
+  await ensurePrograms([REDIS_PROGRAM, ETCD_PROGRAM, ETCDCTL_PROGRAM, OPENSSL_PROGRAM]);
+  const starting: Promise<Stoppable>[] = [
+    provideEtcd(project, "etcd", 1),
+    provideEtcd(project, "etcdEnsemble", 3),
+  ];
+  if (!given.redisSingle) starting.push(provideSingle(project));
+  if (!given.redisCluster) starting.push(provideCluster(project));
+  if (!given.redisSentinel) starting.push(provideSentinel(project));
   const running = await allOrNone(starting);
   return () => stopAll(running);
+}
+
+async function provideEtcd(
+  project: TestProject,
+  name: "etcd" | "etcdEnsemble",
+  members: number,
+): Promise<Stoppable> {
+  const server = await startEtcd({ members });
+  const nodes = server.nodes.map(({ host, port }: EtcdNode) => ({ host, port }));
+  project.provide(name, { url: server.url, nodes });
+  return server;
 }
 
 async function provideSingle(project: TestProject): Promise<Stoppable> {

@@ -1,3 +1,4 @@
+import { describeHosts, parseAddress } from "../../core/address.js";
 import { LockError } from "../../core/errors.js";
 
 export interface RedisHost {
@@ -25,63 +26,33 @@ const SCHEMES = new Map<string, { kind: RedisAddress["kind"]; tls: boolean; port
   ["rediss+cluster", { kind: "cluster", tls: true, port: 6379 }],
 ]);
 
-/** Not `new URL`: an address may name several hosts. Nothing of the text is repeated in an error. */
+const PORTS = new Map([...SCHEMES].map(([name, { port }]) => [name, port]));
+
 export function parseRedisUrl(url: string): RedisAddress {
-  const match = /^([a-z+]+):\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?$/.exec(url);
-  const scheme = SCHEMES.get(match?.[1] ?? "");
-  if (match === null || scheme === undefined) {
-    throw invalidUrl("expected redis://host:port/db, redis+sentinel://h1,h2/master or redis+cluster://h1,h2");
-  }
-  const [, , credentials = "", hostList = "", path = ""] = match;
-  // Else a part of the password would be taken for a host or the master's name, and be shown in errors.
-  if (`${credentials}${path}`.includes("@")) {
-    throw invalidUrl("in a user name or password, / is written %2F and @ is written %40");
-  }
-  const hosts = (hostList || "127.0.0.1").split(",").map((text) => parseHost(text, scheme.port));
-  if (scheme.kind === "single" && hosts.length > 1) {
+  const { scheme, path, ...address } = parseAddress(
+    "Redis",
+    url,
+    PORTS,
+    "redis://host:port/db, redis+sentinel://h1,h2/master or redis+cluster://h1,h2",
+  );
+  const { kind, tls } = SCHEMES.get(scheme) ?? { kind: "single", tls: false };
+  if (kind === "single" && address.hosts.length > 1) {
     throw invalidUrl("several hosts need redis+sentinel:// or redis+cluster://");
   }
   const [first = "", second = ""] = path.split("/");
-  const master = scheme.kind === "sentinel" ? decode(first) : undefined;
+  const master = kind === "sentinel" ? decodeURIComponent(first) : undefined;
   if (master === "")
     throw invalidUrl("redis+sentinel:// needs the master's name, as in redis+sentinel://h1,h2/mymaster");
-  const db = Number((scheme.kind === "sentinel" ? second : first) || "0");
+  const db = Number((kind === "sentinel" ? second : first) || "0");
   if (!Number.isInteger(db) || db < 0) throw invalidUrl("the database must be a number");
-  if (scheme.kind === "cluster" && db !== 0) throw invalidUrl("a cluster has only database 0");
-  const colon = credentials.indexOf(":");
-  const username = decode(colon === -1 ? credentials : credentials.slice(0, colon));
-  const password = colon === -1 ? "" : decode(credentials.slice(colon + 1));
-  return {
-    kind: scheme.kind,
-    hosts,
-    tls: scheme.tls,
-    db,
-    ...(username === "" ? undefined : { username }),
-    ...(password === "" ? undefined : { password }),
-    ...(master === undefined ? undefined : { master }),
-  };
+  if (kind === "cluster" && db !== 0) throw invalidUrl("a cluster has only database 0");
+  return { ...address, kind, tls, db, ...(master === undefined ? undefined : { master }) };
 }
 
 /** For messages: where, without credentials. */
 export function describeAddress(address: RedisAddress): string {
-  const hosts = address.hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
+  const hosts = describeHosts(address);
   return address.master === undefined ? hosts : `${hosts} (${address.master})`;
-}
-
-function parseHost(text: string, defaultPort: number): RedisHost {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text);
-  const host = match?.[1] ?? match?.[2];
-  const port = Number(match?.[3] ?? defaultPort);
-  if (host === undefined || port < 1 || port > 65_535) throw invalidUrl("a host must look like name:port");
-  return { host, port };
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw invalidUrl("credentials and names must be percent-encoded");
-  }
 }
 
 function invalidUrl(why: string): LockError {

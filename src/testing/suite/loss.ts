@@ -123,8 +123,8 @@ export const loss: readonly Case[] = [
   {
     name: "scenario S5: after a blocked event loop held says no at the first look, and the signal aborts in the first turn",
     async run(bench) {
-      const lease = await bench.connect({ ttl: 300 }).mutex(bench.name()).acquire();
-      const until = performance.now() + 350;
+      const lease = await bench.connect({ ttl: TTL_MS }).mutex(bench.name()).acquire();
+      const until = performance.now() + TTL_MS * 1.1;
       const { signal } = lease;
       while (performance.now() < until);
       assert.equal(lease.held, false);
@@ -143,7 +143,8 @@ export const loss: readonly Case[] = [
       const lease = await bench.connect({ ttl: TTL_MS }).mutex(name).acquire();
       await bench.wipe();
       const wipedAt = performance.now();
-      assert.equal((await lossOf(lease)).loss, "taken");
+      // Where claims live by a session, that is forgotten, too.
+      assert.match((await lossOf(lease)).loss, /^(taken|session)$/);
       assert(performance.now() - wipedAt < TTL_MS / 3 + SLACK_MS);
     },
   },

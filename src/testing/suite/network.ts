@@ -59,7 +59,7 @@ export const network: readonly Case[] = [
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
       await locks.mutex(bench.name()).run(() => undefined);
-      const delayMs = TTL_MS / 2;
+      const delayMs = TTL_MS / 5;
       proxy.delay({ toClientMs: delayMs });
       const lease = await locks.mutex(bench.name()).acquire();
       assert(lease.remainingMs() <= TTL_MS - delayMs);
@@ -70,11 +70,11 @@ export const network: readonly Case[] = [
     name: "an answer that took longer than the ttl is never a lease",
     needs: ["network"],
     async run(bench) {
-      const { locks, proxy } = await bench.proxied({ ttl: 300 });
+      const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
       await locks.mutex(bench.name()).run(() => undefined);
-      proxy.delay({ toClientMs: 400 });
+      proxy.delay({ toClientMs: TTL_MS * 1.2 });
       await assert.rejects(locks.mutex(bench.name()).tryAcquire(), { code: "backend" });
-      await assert.rejects(locks.mutex(bench.name()).acquire({ wait: 2_000 }), { code: "backend" });
+      await assert.rejects(locks.mutex(bench.name()).acquire({ wait: TTL_MS * 3 }), { code: "backend" });
       proxy.heal();
     },
   },

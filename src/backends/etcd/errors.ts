@@ -1,0 +1,70 @@
+import { backendError, isLockError, LockError } from "../../core/errors.js";
+
+/** The codes of gRPC that are told apart here. */
+export const CODE = {
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  unavailable: 14,
+  unauthenticated: 16,
+} as const;
+
+const FINAL: ReadonlySet<number> = new Set([
+  CODE.invalidArgument,
+  CODE.notFound,
+  CODE.permissionDenied,
+  CODE.failedPrecondition,
+  CODE.unauthenticated,
+]);
+
+const ADVICE: readonly (readonly [RegExp, string])[] = [
+  [/authentication failed|invalid auth token/, "Check the user name and the password."],
+  [/user name is empty/, "The servers want a user: etcd://user:password@host."],
+  [/authentication is not enabled/, "Leave the user out of the url, or enable authentication."],
+  [/permission denied/, "Give this user the keys that docs/engines/etcd.md lists."],
+  [/space exceeded/, "The database is full: compact and defragment it, then disarm its alarm."],
+  [/no leader|request timed out|leader changed/, "The ensemble has no majority, or is just electing."],
+  [
+    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established|Name resolution failed/,
+    "Are the servers running, and reachable from here?",
+  ],
+];
+
+interface GrpcError {
+  readonly code: number;
+  readonly details: string;
+}
+
+export function codeOf(error: unknown): number | undefined {
+  const code = (error as GrpcError | undefined)?.code;
+  return typeof code === "number" ? code : undefined;
+}
+
+/** Certainly not executed, and perhaps well by another server. */
+export function wasNotReached(error: unknown): boolean {
+  const { details = "" } = error as GrpcError;
+  return (
+    codeOf(error) === CODE.unavailable && /No connection established|no leader|ECONNREFUSED/.test(details)
+  );
+}
+
+export function etcdError(error: unknown, where: string): LockError {
+  if (isLockError(error)) return error;
+  const code = codeOf(error);
+  const { details } = error as GrpcError;
+  const text = (details || (error instanceof Error ? error.message : String(error))).replace(/\.$/, "");
+  const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
+  const full = code === CODE.resourceExhausted && /space exceeded/.test(text);
+  const retryable = !full && (code === undefined || !FINAL.has(code));
+  return backendError(`etcd at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
+    retryable,
+    cause: error,
+  });
+}
+
+export function closedError(): LockError {
+  return new LockError("closed", "the connection to etcd is closed.");
+}

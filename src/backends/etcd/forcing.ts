@@ -1,0 +1,95 @@
+import type { Force, Gone } from "../../core/backend.js";
+import { forcedKey, forcedKeys, isStill } from "./keys.js";
+import { Line } from "./line.js";
+import type { Long } from "./messages.js";
+import { readValue } from "./place.js";
+import type { EtcdRpc } from "./rpc.js";
+import type { Watcher } from "./watcher.js";
+
+/** How long a claim that was taken away can still learn why. */
+const FORCED_KEPT_S = 60;
+
+/**
+ * Taking claims away. Whoever does it leaves a word for the victim, under a prefix that its process watches:
+ * one watch for all claims of a connection.
+ */
+export class Forcing {
+  readonly #rpc: EtcdRpc;
+  readonly #watcher: Watcher;
+  readonly #root: string;
+  readonly #bell: string;
+  readonly #onForced: (id: string, gone: Gone) => void;
+  #listening = false;
+
+  constructor(
+    rpc: EtcdRpc,
+    watcher: Watcher,
+    root: string,
+    bell: string,
+    onForced: (id: string, gone: Gone) => void,
+  ) {
+    this.#rpc = rpc;
+    this.#watcher = watcher;
+    this.#root = root;
+    this.#bell = bell;
+    this.#onForced = onForced;
+  }
+
+  /** From the revision of the first claim on; nothing can have been said before it. */
+  listen(revision: Long): void {
+    if (this.#listening) return;
+    this.#listening = true;
+    const range = forcedKeys(this.#root, this.#bell);
+    this.#watcher.watch({
+      ...range,
+      from: BigInt(revision),
+      deletionsOnly: false,
+      on: (event) => {
+        if (event === undefined) this.#listening = false;
+        else if (!event.deleted) {
+          const id = event.kv.key.subarray(range.key.length).toString();
+          this.#onForced(id, readForce(event.kv.value));
+        }
+      },
+    });
+  }
+
+  /** Why a claim of ours is no longer there. */
+  async goneOf(id: string): Promise<Gone> {
+    const { kvs } = await this.#rpc.range({ key: forcedKey(this.#root, this.#bell, id) });
+    const [word] = kvs;
+    return word === undefined ? { state: "gone", loss: "taken" } : readForce(word.value);
+  }
+
+  async takeAway(name: string, id: string, { reason, by }: Force): Promise<boolean> {
+    const line = new Line(this.#root, name);
+    const claims = line.read(await this.#rpc.range({ ...line.all(), keys_only: false }));
+    const victim = claims.find((claim) => claim.id === id);
+    if (victim === undefined) return false;
+    const { key } = victim.kv;
+    const bell = readValue(victim.kv.value)?.bell;
+    const success = [{ request_delete_range: { key } }];
+    if (bell === undefined) {
+      return (await this.#rpc.txn({ compare: [isStill(key, victim.ticket)], success })).succeeded;
+    }
+    const { ID: lease } = await this.#rpc.grantLease(FORCED_KEPT_S);
+    const value = Buffer.from(JSON.stringify({ reason, by }));
+    const word = { request_put: { key: forcedKey(this.#root, bell, id), value, lease } };
+    const { succeeded } = await this.#rpc.txn({
+      compare: [isStill(key, victim.ticket)],
+      success: [...success, word],
+    });
+    if (!succeeded) this.#rpc.revokeLease(lease).catch(() => undefined);
+    return succeeded;
+  }
+}
+
+function readForce(value: Buffer): Gone {
+  const { reason, by } = JSON.parse(value.toString()) as { reason?: string; by?: string };
+  return {
+    state: "gone",
+    loss: "forced",
+    ...(typeof reason === "string" ? { reason } : undefined),
+    ...(typeof by === "string" ? { by } : undefined),
+  };
+}

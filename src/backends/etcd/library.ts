@@ -1,0 +1,108 @@
+import { LockError } from "../../core/errors.js";
+import { DESCRIPTION } from "./messages.js";
+
+// The part of gRPC's library that is used here. Its own types would be missing where it is not installed.
+
+export interface Metadata {
+  set(key: string, value: string): void;
+}
+
+export interface Stream<Request, Response> {
+  write(request: Request): unknown;
+  end(): unknown;
+  cancel(): void;
+  on(event: "data", listener: (answer: Response) => void): unknown;
+  on(event: "end" | "error", listener: (error: unknown) => void): unknown;
+  once(event: "data", listener: (answer: Response) => void): unknown;
+  once(event: "end", listener: () => void): unknown;
+}
+
+export interface CallOptions {
+  readonly deadline?: number;
+}
+
+export interface Client {
+  makeUnaryRequest(
+    path: string,
+    serialize: Method["requestSerialize"],
+    deserialize: Method["responseDeserialize"],
+    request: object,
+    metadata: Metadata,
+    options: CallOptions,
+    callback: (error: unknown, answer: object) => void,
+  ): unknown;
+  makeBidiStreamRequest(
+    path: string,
+    serialize: Method["requestSerialize"],
+    deserialize: Method["responseDeserialize"],
+    metadata: Metadata,
+    options: CallOptions,
+  ): unknown;
+  close(): void;
+}
+
+export interface Grpc {
+  readonly Client: new (address: string, credentials: object, options: object) => Client;
+  readonly Metadata: new () => Metadata;
+  readonly credentials: {
+    createInsecure(): object;
+    createSsl(ca: Buffer | null, key: Buffer | null, cert: Buffer | null): object;
+  };
+}
+
+export interface Method {
+  readonly path: string;
+  readonly requestSerialize: (request: object) => Buffer;
+  readonly responseDeserialize: (bytes: Buffer) => object;
+}
+
+export type Service = "KV" | "Lease" | "Watch" | "Auth";
+
+export interface Library {
+  readonly grpc: Grpc;
+  readonly services: Readonly<Record<Service, Readonly<Record<string, Method>>>>;
+}
+
+let library: Promise<Library> | undefined;
+
+/** Once per process: reading the description takes some milliseconds. */
+export function loadLibrary(): Promise<Library> {
+  library ??= load().catch((error: unknown) => {
+    library = undefined;
+    throw error;
+  });
+  return library;
+}
+
+async function load(): Promise<Library> {
+  const [grpc, { fromJSON }] = await Promise.all([
+    import("@grpc/grpc-js"),
+    import("@grpc/proto-loader"),
+  ]).catch(() => {
+    throw new LockError(
+      "unsupported",
+      "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
+    );
+  });
+  const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], {
+    keepCase: true,
+    longs: String,
+    defaults: true,
+    arrays: true,
+  });
+  const service = (name: Service) =>
+    described[`etcdserverpb.${name}`] as unknown as Readonly<Record<string, Method>>;
+  const services = {
+    KV: service("KV"),
+    Lease: service("Lease"),
+    Watch: service("Watch"),
+    Auth: service("Auth"),
+  };
+  return { grpc: grpc as unknown as Grpc, services };
+}
+
+export function methodOf({ services }: Library, service: Service, name: string): Method {
+  const method = services[service][name];
+  if (method === undefined) throw new Error(`etcd has no ${service}.${name}`);
+  return method;
+}

@@ -1,0 +1,264 @@
+import { describeHosts } from "../../core/address.js";
+import { nowMs } from "../../core/clock.js";
+import { backendError, type LockError } from "../../core/errors.js";
+import { CODE, closedError, codeOf, etcdError, wasNotReached } from "./errors.js";
+import {
+  type Client,
+  type Grpc,
+  loadLibrary,
+  type Metadata,
+  methodOf,
+  type Service,
+  type Stream,
+} from "./library.js";
+import type {
+  LeaseResponse,
+  LeaseRest,
+  Long,
+  RangeRequest,
+  RangeResponse,
+  TxnRequest,
+  TxnResponse,
+  WatchRequest,
+  WatchResponse,
+} from "./messages.js";
+import type { EtcdSettings } from "./options.js";
+
+export type WatchStream = Stream<WatchRequest, WatchResponse>;
+
+/** A stream, and what to do when it broke: the server at its other end is not asked next. */
+export interface OpenedWatch {
+  readonly stream: WatchStream;
+  broke(): void;
+}
+
+/** One server. Its connection is made on first use, and anew after it was found silent. */
+interface Endpoint {
+  readonly address: string;
+  client: Client | undefined;
+}
+
+/**
+ * The calls that are used, each bounded in time. One server is asked until it fails; then the next one. All
+ * calls are idempotent, but only one that certainly was not executed is sent on by itself.
+ */
+export class EtcdRpc {
+  readonly #settings: EtcdSettings;
+  readonly #where: string;
+  readonly #endpoints: readonly Endpoint[];
+  readonly #onSilence: () => void;
+  #at = 0;
+  #token: Promise<string> | undefined;
+  #closed = false;
+
+  /** `onSilence`: a server did not answer, so whoever has a stream open to it should open a new one. */
+  constructor(settings: EtcdSettings, onSilence: () => void) {
+    this.#settings = settings;
+    this.#where = describeHosts(settings.address);
+    this.#onSilence = onSilence;
+    this.#endpoints = settings.address.hosts.map(({ host, port }) => ({
+      address: host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
+      client: undefined,
+    }));
+  }
+
+  range(request: RangeRequest): Promise<RangeResponse> {
+    return this.#call("KV", "Range", request);
+  }
+
+  txn(request: TxnRequest): Promise<TxnResponse> {
+    return this.#call("KV", "Txn", request);
+  }
+
+  grantLease(ttlS: number): Promise<LeaseResponse> {
+    return this.#call("Lease", "LeaseGrant", { TTL: ttlS });
+  }
+
+  revokeLease(id: Long): Promise<unknown> {
+    return this.#call("Lease", "LeaseRevoke", { ID: id });
+  }
+
+  timeToLive(id: Long, keys = false): Promise<LeaseRest> {
+    return this.#call("Lease", "LeaseTimeToLive", { ID: id, keys });
+  }
+
+  /** One question on a stream of its own, so that an answer can only be the answer to it. */
+  async keepAlive(id: Long): Promise<LeaseResponse> {
+    const endpoint = this.#endpoint();
+    try {
+      const stream = await this.#stream<{ ID: Long }, LeaseResponse>(
+        endpoint,
+        "Lease",
+        "LeaseKeepAlive",
+        true,
+      );
+      return await new Promise((resolve, reject) => {
+        stream.once("data", (answer: LeaseResponse) => {
+          resolve(answer);
+          stream.end();
+        });
+        stream.once("end", () => reject(new Error("the server ended the keep-alive without an answer")));
+        // Stays when the answer is there: a stream that breaks later must not crash the program.
+        stream.on("error", reject);
+        stream.write({ ID: id });
+      });
+    } catch (error) {
+      throw this.#failed(endpoint, error);
+    }
+  }
+
+  async openWatch(): Promise<OpenedWatch> {
+    const endpoint = this.#endpoint();
+    try {
+      const stream = await this.#stream<WatchRequest, WatchResponse>(endpoint, "Watch", "Watch", false);
+      return { stream, broke: () => this.#moveFrom(endpoint) };
+    } catch (error) {
+      throw this.#failed(endpoint, error);
+    }
+  }
+
+  /** The servers forget a token after a while, or when they are restarted: get a new one for the next call. */
+  forgetToken(): void {
+    this.#token = undefined;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { client } of this.#endpoints) client?.close();
+  }
+
+  async #call<T>(service: Service, name: string, request: object): Promise<T> {
+    const untilMs = nowMs() + this.#settings.timeoutMs;
+    let unauthenticated = false;
+    for (let attempt = 1; ; attempt++) {
+      const endpoint = this.#endpoint();
+      try {
+        return (await this.#unary(endpoint, service, name, request, untilMs)) as T;
+      } catch (error) {
+        const known = this.#token !== undefined;
+        const failure = this.#failed(endpoint, error);
+        if (codeOf(error) === CODE.unauthenticated && known && !unauthenticated) {
+          unauthenticated = true;
+          continue;
+        }
+        if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs) throw failure;
+      }
+    }
+  }
+
+  async #unary(
+    endpoint: Endpoint,
+    service: Service,
+    name: string,
+    request: object,
+    untilMs: number,
+    withToken = true,
+  ): Promise<object> {
+    const method = methodOf(await loadLibrary(), service, name);
+    const metadata = await this.#metadata(endpoint, untilMs, withToken);
+    const client = await this.#client(endpoint);
+    // gRPC counts in wall-clock time; a jump of it may end one call too early or too late.
+    const deadline = Date.now() + Math.max(1, untilMs - nowMs());
+    return new Promise((resolve, reject) => {
+      client.makeUnaryRequest(
+        method.path,
+        method.requestSerialize,
+        method.responseDeserialize,
+        request,
+        metadata,
+        { deadline },
+        (error, answer) => (error === null ? resolve(answer) : reject(error)),
+      );
+    });
+  }
+
+  async #stream<Request, Response>(
+    endpoint: Endpoint,
+    service: Service,
+    name: string,
+    bounded: boolean,
+  ): Promise<Stream<Request, Response>> {
+    const { timeoutMs } = this.#settings;
+    const method = methodOf(await loadLibrary(), service, name);
+    const metadata = await this.#metadata(endpoint, nowMs() + timeoutMs, true);
+    // A server that has lost its leader ends the stream instead of keeping silent on it.
+    metadata.set("hasleader", "true");
+    const client = await this.#client(endpoint);
+    return client.makeBidiStreamRequest(
+      method.path,
+      method.requestSerialize,
+      method.responseDeserialize,
+      metadata,
+      bounded ? { deadline: Date.now() + timeoutMs } : {},
+    ) as Stream<Request, Response>;
+  }
+
+  async #metadata(endpoint: Endpoint, untilMs: number, withToken: boolean): Promise<Metadata> {
+    const { grpc } = await loadLibrary();
+    const metadata = new grpc.Metadata();
+    const { username, password } = this.#settings.address;
+    if (username === undefined || password === undefined || !withToken) return metadata;
+    this.#token ??= this.#authenticate(endpoint, username, password, untilMs);
+    metadata.set("token", await this.#token);
+    return metadata;
+  }
+
+  async #authenticate(endpoint: Endpoint, name: string, password: string, untilMs: number): Promise<string> {
+    try {
+      const request = { name, password };
+      const answer = await this.#unary(endpoint, "Auth", "Authenticate", request, untilMs, false);
+      return (answer as { token: string }).token;
+    } catch (error) {
+      this.#token = undefined;
+      throw error;
+    }
+  }
+
+  /** After a failure the next server is asked; one that did not answer gets a new connection. */
+  #failed(endpoint: Endpoint, error: unknown): LockError {
+    const code = codeOf(error);
+    if (code === CODE.unauthenticated) this.forgetToken();
+    if (code === CODE.unavailable) this.#moveFrom(endpoint);
+    if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
+    endpoint.client?.close();
+    endpoint.client = undefined;
+    this.#moveFrom(endpoint);
+    this.#onSilence();
+    return backendError(`etcd at ${endpoint.address}: no answer within ${this.#settings.timeoutMs} ms`, {
+      retryable: true,
+    });
+  }
+
+  #moveFrom(endpoint: Endpoint): void {
+    if (this.#endpoints[this.#at] === endpoint) this.#at = (this.#at + 1) % this.#endpoints.length;
+  }
+
+  #endpoint(): Endpoint {
+    const endpoint = this.#endpoints[this.#at];
+    if (this.#closed || endpoint === undefined) throw closedError();
+    return endpoint;
+  }
+
+  async #client(endpoint: Endpoint): Promise<Client> {
+    const { grpc } = await loadLibrary();
+    if (this.#closed) throw closedError();
+    endpoint.client ??= new grpc.Client(endpoint.address, this.#credentials(grpc), {
+      "grpc.initial_reconnect_backoff_ms": 50,
+      "grpc.max_reconnect_backoff_ms": 1_000,
+      // etcd hangs up on whoever asks more often than every 5 s.
+      "grpc.keepalive_time_ms": 10_000,
+      "grpc.keepalive_timeout_ms": 5_000,
+      // What a session keeps may be many keys; they are ours.
+      "grpc.max_receive_message_length": -1,
+      // Connections are not shared with other backends of this process.
+      "grpc.use_local_subchannel_pool": 1,
+    });
+    return endpoint.client;
+  }
+
+  #credentials(grpc: Grpc): object {
+    const { secure, tls } = this.#settings;
+    if (!secure) return grpc.credentials.createInsecure();
+    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
+  }
+}

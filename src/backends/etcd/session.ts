@@ -1,0 +1,154 @@
+import { nowMs } from "../../core/clock.js";
+import { backendError } from "../../core/errors.js";
+import { sessionKey } from "./keys.js";
+import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
+import type { EtcdRpc } from "./rpc.js";
+
+const MOST_ELECTIONS = 3;
+
+/** A key as a text that is cheap to compare. */
+export function textOf(key: Buffer): string {
+  return key.toString("latin1");
+}
+
+/**
+ * A lease of etcd that all claims of one ttl share, and a key of its own that lives as long. Claims are made
+ * only while that key has the value that we know: so a request whose fate is unknown can be called off by
+ * changing it, however late the request is delivered.
+ */
+export class Session {
+  readonly ttlMs: number;
+  readonly key: Buffer;
+  /** Nobody may trust it past this, on our monotonic clock. */
+  #deadlineMs: number;
+  #epoch = 0;
+  #gone = false;
+  #refreshing: Promise<ReadonlySet<string> | undefined> | undefined;
+  #counting:
+    | { readonly sinceMs: number; readonly keys: Promise<ReadonlySet<string> | undefined> }
+    | undefined;
+  #callingOff: Promise<void> | undefined;
+
+  private constructor(
+    private readonly rpc: EtcdRpc,
+    root: string,
+    readonly lease: Long,
+    ttlS: number,
+    sentMs: number,
+  ) {
+    this.ttlMs = ttlS * 1_000;
+    this.key = sessionKey(root, lease);
+    this.#deadlineMs = sentMs + this.ttlMs;
+  }
+
+  static async open(rpc: EtcdRpc, root: string, ttlMs: number): Promise<Session> {
+    const sentMs = nowMs();
+    // Whole seconds, and the servers may give more than was asked for.
+    const { ID, TTL } = await rpc.grantLease(Math.max(1, Math.ceil(ttlMs / 1_000)));
+    const session = new Session(rpc, root, ID, Number(TTL), sentMs);
+    await rpc.txn({ success: [{ request_put: { key: session.key, value: session.#value(), lease: ID } }] });
+    return session;
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  remainingMs(): number {
+    return this.#gone ? 0 : Math.max(0, this.#deadlineMs - nowMs());
+  }
+
+  /** A condition for requests that must not come true once they were called off. */
+  unchanged(): Compare {
+    return { key: this.key, target: TARGET.value, result: EQUAL, value: this.#value() };
+  }
+
+  /**
+   * Refreshes the session, and tells which keys it keeps; `undefined` if it is gone. Shared by those who ask at
+   * the same time, but nobody is told of a look that began before its own key was made.
+   */
+  async inventory(madeMs: number): Promise<ReadonlySet<string> | undefined> {
+    while (this.#counting !== undefined && this.#counting.sinceMs <= madeMs) {
+      await this.#counting.keys.catch(() => undefined);
+    }
+    this.#counting ??= {
+      sinceMs: nowMs(),
+      keys: this.#refresh(true).finally(() => {
+        this.#counting = undefined;
+      }),
+    };
+    return this.#counting.keys;
+  }
+
+  /** Says whether it is still there. */
+  async refresh(): Promise<boolean> {
+    if (this.#counting !== undefined) return (await this.#counting.keys) !== undefined;
+    this.#refreshing ??= this.#refresh(false).finally(() => {
+      this.#refreshing = undefined;
+    });
+    return (await this.#refreshing) !== undefined;
+  }
+
+  /**
+   * A leader that was stopped and resumed answers keep-alives, and questions about leases, though they are long
+   * gone. What it says counts only if a read that all members agree on was sent after it and shows the same term
+   * of office.
+   */
+  async #refresh(counting: boolean): Promise<ReadonlySet<string> | undefined> {
+    for (let attempt = 0; attempt < MOST_ELECTIONS; attempt++) {
+      const sentMs = nowMs();
+      const beat = await this.rpc.keepAlive(this.lease);
+      const kept = counting ? (await this.rpc.timeToLive(this.lease, true)).keys : [];
+      const { header, count } = await this.rpc.range({ key: this.key, keys_only: true });
+      if (count === "0") this.#gone = true;
+      if (this.#gone) return undefined;
+      if (Number(beat.TTL) <= 0 || header.raft_term !== beat.header.raft_term) continue;
+      this.#deadlineMs = Math.max(this.#deadlineMs, sentMs + this.ttlMs);
+      return new Set(kept.map(textOf));
+    }
+    throw backendError("etcd is electing a leader.", { retryable: true });
+  }
+
+  /** From here on, no claim that was sent before comes true. */
+  callOff(): Promise<void> {
+    this.#callingOff ??= this.#callOff().finally(() => {
+      this.#callingOff = undefined;
+    });
+    return this.#callingOff;
+  }
+
+  async #callOff(): Promise<void> {
+    const { key, lease } = this;
+    const { succeeded, responses } = await this.rpc.txn({
+      compare: [this.unchanged()],
+      success: [{ request_put: { key, value: this.#value(this.#epoch + 1), lease } }],
+      failure: [{ request_range: { key } }],
+    });
+    if (succeeded) this.#epoch++;
+    else this.learn(responses[0]?.response_range);
+  }
+
+  /** What the servers have instead of what we know, if so: the answer to an earlier request of ours was lost. */
+  learn(read: RangeResponse | undefined): boolean {
+    const [found] = read?.kvs ?? [];
+    const epoch = Number(found?.value.toString());
+    if (found === undefined) this.#gone = true;
+    else if (epoch === this.#epoch) return false;
+    else this.#epoch = epoch;
+    return true;
+  }
+
+  /** Refreshes it in the background if it is time for that. Whoever relies on it is told by its own answer. */
+  keepFresh(): void {
+    if (!this.#gone && this.remainingMs() <= (this.ttlMs * 2) / 3) this.refresh().catch(() => undefined);
+  }
+
+  #value(epoch = this.#epoch): Buffer {
+    return Buffer.from(String(epoch));
+  }
+
+  async end(): Promise<void> {
+    this.#gone = true;
+    await this.rpc.revokeLease(this.lease);
+  }
+}
