@@ -1,0 +1,312 @@
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { nowMs } from "../../core/clock.js";
+import type { LockError } from "../../core/errors.js";
+import { describeFailure, refusal, unreachable } from "./errors.js";
+import { JuteReader } from "./jute.js";
+import type { ZooKeeperSettings } from "./options.js";
+import {
+  authFrame,
+  connectFrame,
+  ERROR,
+  type Handshake,
+  NODE_DELETED,
+  pingFrame,
+  type Request,
+  readConnected,
+  requestFrame,
+  XID,
+} from "./protocol.js";
+
+/** A longer message is none of ZooKeeper's. */
+const LONGEST_MESSAGE = 256 * 1_024 * 1_024;
+
+interface Pending {
+  readonly request: Request<unknown>;
+  readonly sentMs: number;
+  resolve(value: unknown): void;
+  reject(error: LockError): void;
+}
+
+export interface WireEvents {
+  /** Something goes out now; and a write that went out then was acknowledged. */
+  sending(atMs: number): void;
+  proven(sentMs: number): void;
+  /** The node of a watch was deleted, or only changed. */
+  changed(path: string, deleted: boolean): void;
+  /** It is of no use any more; what was pending has failed. */
+  lost(error: LockError): void;
+}
+
+/** One connection to one server. Requests go out at once and are answered in their order. */
+export class Wire {
+  readonly #socket: Socket;
+  readonly #where: string;
+  readonly #replyMs: number;
+  readonly #events: WireEvents;
+  readonly #pending = new Map<number, Pending>();
+  #outgoing: Buffer[] = [];
+  #incoming: Buffer[] = [];
+  #incomingLength = 0;
+  #lastXid = 0;
+  #lastSentMs = nowMs();
+  /** A ping is out since then. */
+  #pingMs: number | undefined;
+  #watchdog: NodeJS.Timeout | undefined;
+  #pinger: NodeJS.Timeout | undefined;
+  #failure: LockError | undefined;
+  /** The newest change that this session has seen, which no server may fall behind. */
+  lastZxid: bigint;
+
+  private constructor(socket: Socket, where: string, replyMs: number, lastZxid: bigint, events: WireEvents) {
+    this.#socket = socket;
+    this.#where = where;
+    this.#replyMs = replyMs;
+    this.#events = events;
+    this.lastZxid = lastZxid;
+  }
+
+  /** Connects, and makes the session or takes it over. `undefined` if it is over. */
+  static async open(
+    settings: ZooKeeperSettings,
+    server: { readonly host: string; readonly port: number },
+    handshake: Handshake,
+    limitMs: number,
+    events: WireEvents,
+  ): Promise<{ wire: Wire; session: Omit<Handshake, "lastZxid">; sentMs: number } | undefined> {
+    const where = `${server.host}:${server.port}`;
+    const socket = dial(settings, server);
+    try {
+      const { sentMs, reply, rest } = await greet(socket, settings.secure, handshake, limitMs);
+      const session = readConnected(reply);
+      if (session.timeoutMs <= 0) {
+        socket.destroy();
+        return undefined;
+      }
+      const replyMs = Math.min(settings.timeoutMs, (session.timeoutMs * 2) / 3);
+      const wire = new Wire(socket, where, replyMs, handshake.lastZxid, events);
+      wire.#start(settings, session.timeoutMs, rest);
+      return { wire, session, sentMs };
+    } catch (error) {
+      socket.destroy();
+      throw unreachable(where, describeFailure(error), error);
+    }
+  }
+
+  #start({ address: { username, password } }: ZooKeeperSettings, timeoutMs: number, rest: Buffer): void {
+    const socket = this.#socket;
+    // What is waited for keeps the process alive; a connection alone does not.
+    socket.setNoDelay(true).unref();
+    socket.on("data", (bytes) => this.#received(bytes));
+    socket.on("error", (error) => this.#fail(unreachable(this.#where, describeFailure(error), error)));
+    socket.on("close", () => this.#fail(unreachable(this.#where, "the server has closed the connection.")));
+    if (username !== undefined && password !== undefined) this.#out(authFrame(username, password));
+    // Often enough that the leader always knows of the last third of the timeout: see trust.ts.
+    this.#pinger = setInterval(() => this.#ping(timeoutMs / 8), timeoutMs / 4).unref();
+    if (rest.length > 0) this.#received(rest);
+  }
+
+  send<T>(request: Request<T>): Promise<T> {
+    const failure = this.#failure;
+    if (failure !== undefined) return Promise.reject(failure);
+    return new Promise<T>((resolve, reject) => {
+      this.#lastXid = (this.#lastXid + 1) & 0x7fffffff;
+      const sentMs = this.#out(requestFrame(this.#lastXid, request));
+      this.#pending.set(this.#lastXid, {
+        request,
+        sentMs,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
+      this.#watchPending();
+    });
+  }
+
+  get failure(): LockError | undefined {
+    return this.#failure;
+  }
+
+  /** Whoever waits for an answer is told that there will be none. */
+  close(error: LockError): void {
+    this.#fail(error);
+  }
+
+  #out(frame: Buffer): number {
+    const atMs = nowMs();
+    this.#events.sending(atMs);
+    this.#lastSentMs = atMs;
+    // All that is asked for in one turn goes out as one packet.
+    if (this.#outgoing.length === 0) queueMicrotask(() => this.#flush());
+    this.#outgoing.push(frame);
+    return atMs;
+  }
+
+  #flush(): void {
+    const [first] = this.#outgoing;
+    if (first === undefined || this.#failure !== undefined) return;
+    this.#socket.write(this.#outgoing.length === 1 ? first : Buffer.concat(this.#outgoing));
+    this.#outgoing = [];
+  }
+
+  #ping(quietMs: number): void {
+    if (this.#pingMs !== undefined || nowMs() - this.#lastSentMs < quietMs) return;
+    this.#pingMs = this.#out(pingFrame());
+    this.#watchPending();
+  }
+
+  /** One timer for all requests: the oldest one tells whether the server still answers. */
+  #watchPending(): void {
+    const busy = this.#pending.size > 0;
+    if (this.#watchdog === undefined) {
+      this.#watchdog = setTimeout(() => this.#look(), this.#replyMs);
+      if (!busy) this.#watchdog.unref();
+    } else if (busy) this.#watchdog.ref();
+  }
+
+  #look(): void {
+    this.#watchdog = undefined;
+    const [oldest] = this.#pending.values();
+    const sinceMs = Math.min(oldest?.sentMs ?? Infinity, this.#pingMs ?? Infinity);
+    if (sinceMs === Infinity) return;
+    const restMs = sinceMs + this.#replyMs - nowMs();
+    if (restMs > 0) {
+      this.#watchdog = setTimeout(() => this.#look(), Math.ceil(restMs));
+      if (oldest === undefined) this.#watchdog.unref();
+      return;
+    }
+    this.#fail(unreachable(this.#where, `no answer within ${Math.round(this.#replyMs)} ms.`));
+  }
+
+  #received(bytes: Buffer): void {
+    this.#incoming.push(bytes);
+    this.#incomingLength += bytes.length;
+    try {
+      // A long message comes in many pieces; they are joined once, when it is whole.
+      const [first = bytes] = this.#incoming;
+      if (first.length >= 4 && this.#incomingLength < 4 + lengthOf(first)) return;
+      let rest = this.#incoming.length === 1 ? bytes : Buffer.concat(this.#incoming);
+      for (let message = takeMessage(rest); message !== undefined; message = takeMessage(rest)) {
+        rest = rest.subarray(4 + message.length);
+        this.#handle(new JuteReader(message));
+        if (this.#failure !== undefined) return;
+      }
+      this.#incoming = rest.length === 0 ? [] : [rest];
+      this.#incomingLength = rest.length;
+    } catch (error) {
+      this.#fail(unreachable(this.#where, "this does not speak ZooKeeper's language.", error));
+    }
+  }
+
+  #handle(from: JuteReader): void {
+    const xid = from.int();
+    const zxid = from.long();
+    const code = from.int();
+    if (zxid > this.lastZxid) this.lastZxid = zxid;
+    if (xid === XID.ping) {
+      this.#pingMs = undefined;
+    } else if (xid === XID.watchEvent) {
+      const type = from.int();
+      from.int();
+      this.#events.changed(from.text(), type === NODE_DELETED);
+    } else if (xid === XID.auth) {
+      if (code !== 0) this.#fail(refusal(code, this.#where));
+    } else {
+      this.#answer(xid, code, from);
+    }
+  }
+
+  #answer(xid: number, code: number, from: JuteReader): void {
+    const pending = this.#pending.get(xid);
+    if (pending === undefined) throw new Error("an answer to nothing");
+    this.#pending.delete(xid);
+    if (this.#pending.size === 0) this.#watchdog?.unref();
+    if (code === 0) {
+      if (pending.request.writes) this.#events.proven(pending.sentMs);
+      pending.resolve(pending.request.read(from));
+      return;
+    }
+    const error = refusal(code, this.#where);
+    pending.reject(error);
+    // The session is connected elsewhere, or nowhere: there is nothing to be had here any more.
+    if (code === ERROR.sessionMoved || code === ERROR.sessionExpired) this.#fail(error);
+  }
+
+  #fail(error: LockError): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    clearInterval(this.#pinger);
+    clearTimeout(this.#watchdog);
+    this.#socket.destroy();
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
+    this.#events.lost(error);
+  }
+}
+
+function dial(
+  { secure, tls }: ZooKeeperSettings,
+  { host, port }: { readonly host: string; readonly port: number },
+): Socket {
+  if (!secure) return connect({ host, port });
+  // A certificate is for a name; an address cannot be asked for by name.
+  return connectTls({
+    host,
+    port,
+    ...tls,
+    ...(/[:]|^[\d.]+$/.test(host) ? undefined : { servername: host }),
+  });
+}
+
+/** Says hello, and waits for the answer. */
+function greet(
+  socket: Socket,
+  secure: boolean,
+  handshake: Handshake,
+  limitMs: number,
+): Promise<{ sentMs: number; reply: Buffer; rest: Buffer }> {
+  return new Promise((resolve, reject) => {
+    let sentMs = nowMs();
+    let received: Buffer = Buffer.alloc(0);
+    const onClose = () =>
+      fail(new Error("the server closes connections at once. Has the ensemble no quorum?"));
+    const onData = (bytes: Buffer) => {
+      received = Buffer.concat([received, bytes]);
+      try {
+        const reply = takeMessage(received);
+        if (reply === undefined) return;
+        stop();
+        resolve({ sentMs, reply, rest: received.subarray(4 + reply.length) });
+      } catch (error) {
+        fail(error);
+      }
+    };
+    const stop = () => {
+      clearTimeout(timer);
+      socket.off("close", onClose).off("data", onData).off("error", fail);
+      // Whatever becomes of it before it is used or destroyed must not end the process.
+      socket.on("error", () => {});
+    };
+    const fail = (error: unknown) => {
+      stop();
+      reject(error);
+    };
+    const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
+    socket.on("close", onClose).on("data", onData).on("error", fail);
+    socket.once(secure ? "secureConnect" : "connect", () => {
+      sentMs = nowMs();
+      socket.write(connectFrame(handshake));
+    });
+  });
+}
+
+function takeMessage(bytes: Buffer): Buffer | undefined {
+  if (bytes.length < 4) return undefined;
+  const length = lengthOf(bytes);
+  return bytes.length < 4 + length ? undefined : bytes.subarray(4, 4 + length);
+}
+
+function lengthOf(bytes: Buffer): number {
+  const length = bytes.readInt32BE(0);
+  if (length < 0 || length > LONGEST_MESSAGE) throw new Error("this does not speak ZooKeeper's language.");
+  return length;
+}
