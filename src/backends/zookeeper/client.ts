@@ -36,8 +36,8 @@ export class Client {
   #wire: Wire | undefined;
   #lastZxid = 0n;
   #server: number;
-  #attaching: Promise<void> | undefined;
-  #lastFailure: LockError | undefined;
+  /** Requests that come while it is not connected. */
+  readonly #waiting = new Set<{ attached(): void; failed(error: LockError): void }>();
   #over: LockError | undefined;
 
   private constructor(
@@ -58,32 +58,32 @@ export class Client {
     this.#trust.proven(sentMs);
   }
 
-  /** A new session. The servers decide how long it lives without being heard of. */
+  /** A new session, at the first server that gives one. The servers decide how long it lives without being heard of. */
   static async open(settings: ZooKeeperSettings, askedMs: number): Promise<Client> {
     const { hosts } = settings.address;
     const deadlineMs = nowMs() + settings.timeoutMs;
     const handshake = { lastZxid: 0n, timeoutMs: askedMs, sessionId: 0n, password: Buffer.alloc(16) };
-    let server = randomInt(hosts.length);
-    let failure: LockError | undefined;
-    for (let attempt = 1; ; attempt++) {
+    // Not all clients to the same one.
+    const first = randomInt(hosts.length);
+    let failure = unreachable(describeHosts(settings.address), "no answer in time.");
+    for (let attempt = 0; attempt < hosts.length; attempt++) {
+      const server = first + attempt;
       const host = hosts[server % hosts.length];
-      const restMs = deadlineMs - nowMs();
-      if (host === undefined || restMs <= 0) throw failure ?? unreachable("", "no answer in time.");
+      const limitMs = (deadlineMs - nowMs()) / (hosts.length - attempt);
+      if (host === undefined || limitMs <= 0) break;
       // Events may come before there is somebody to take them.
       const relay = new Relay();
       try {
-        const limitMs = hosts.length > 1 ? Math.max(restMs / 2, 10) : restMs;
         const opened = await Wire.open(settings, host, handshake, limitMs, relay);
-        if (opened === undefined) throw unreachable(describeHosts(settings.address), "no session was given.");
+        if (opened === undefined) continue;
         const client = new Client(settings, opened.session, server, opened.sentMs);
         client.#attach(opened.wire, relay);
         return client;
       } catch (error) {
         failure = error as LockError;
       }
-      server++;
-      if (attempt % hosts.length === 0) await pause(pauseMs(attempt / hosts.length));
     }
+    throw failure;
   }
 
   set events(events: ClientEvents) {
@@ -104,19 +104,24 @@ export class Client {
     return this.#wire === undefined ? this.#sendLater(request) : this.#wire.send(request);
   }
 
+  /** Waits until it is connected again, but not for longer than it takes to find that no server is there. */
   async #sendLater<T>(request: Request<T>): Promise<T> {
-    const { timeoutMs } = this.#settings;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(this.#lastFailure ?? unreachable(this.#where, `not connected for ${timeoutMs} ms.`));
-      }, timeoutMs);
+    await new Promise<void>((resolve, reject) => {
+      const { timeoutMs } = this.#settings;
+      // A timer that keeps the process alive, as every request does.
+      const late = () => waiting.failed(unreachable(this.#where, `not connected for ${timeoutMs} ms.`));
+      const timer = setTimeout(late, timeoutMs);
+      const end = (settle: () => void) => {
+        clearTimeout(timer);
+        this.#waiting.delete(waiting);
+        settle();
+      };
+      const waiting = {
+        attached: () => end(resolve),
+        failed: (error: LockError) => end(() => reject(error)),
+      };
+      this.#waiting.add(waiting);
     });
-    try {
-      await Promise.race([this.#attaching, late]);
-    } finally {
-      clearTimeout(timer);
-    }
     return this.send(request);
   }
 
@@ -159,16 +164,11 @@ export class Client {
     if (this.#wire !== wire) return;
     this.#wire = undefined;
     this.#lastZxid = wire.lastZxid;
-    this.#lastFailure = error;
     this.#watches.clear();
     if (this.#over !== undefined) return;
     // Whoever is not let in will not be let in by trying again.
     if (isRefusal(error, ERROR.authFailed)) this.#end(error);
-    else {
-      this.#attaching = this.#reattach();
-      // Told to those who wait for it.
-      this.#attaching.catch(() => undefined);
-    }
+    else void this.#reattach();
   }
 
   /**
@@ -201,21 +201,26 @@ export class Client {
         }
         this.#trust.attached(opened.sentMs);
         this.#attach(opened.wire, relay);
-        this.#attaching = undefined;
+        for (const { attached } of [...this.#waiting]) attached();
         this.#events?.reattached();
         return;
       } catch (error) {
-        this.#lastFailure = error as LockError;
+        // One server that is down says nothing of the others.
+        if (attempt % hosts.length === 0) this.#tellWaiting(error as LockError);
       }
-      if (attempt % hosts.length === 0) await pause(pauseMs(attempt / hosts.length), true);
+      if (attempt % hosts.length === 0) await pause(attempt / hosts.length);
     }
     this.#end(refusal(ERROR.sessionExpired, this.#where));
-    throw this.#over;
+  }
+
+  #tellWaiting(error: LockError): void {
+    for (const { failed } of [...this.#waiting]) failed(error);
   }
 
   #end(error: LockError): void {
     if (this.#over !== undefined) return;
     this.#over = error;
+    this.#tellWaiting(error);
     this.#watches.clear();
     this.#wire?.close(error);
     this.#wire = undefined;
@@ -240,13 +245,8 @@ class Relay implements WireEvents {
   }
 }
 
-function pauseMs(rounds: number): number {
-  return Math.min(FIRST_PAUSE_MS * 2 ** (rounds - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
-}
-
-function pause(ms: number, background = false): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    if (background) timer.unref();
-  });
+/** After each round in vain a longer one; it does not keep the process alive. */
+function pause(rounds: number): Promise<void> {
+  const ms = Math.min(FIRST_PAUSE_MS * 2 ** (rounds - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

@@ -105,7 +105,10 @@ export class Entry {
     const { session, parent } = place;
     const container = create(parent, NOTHING, this.#acl, MODE.container);
     const [made, claim] = await session.client.send(multi([container, this.#node(place, value)]));
-    if (claim?.created !== undefined) return claim.created;
+    // Of the second part only the path is told; but all parts are one change, and have its number.
+    if (made?.created !== undefined && claim?.path !== undefined) {
+      return { path: claim.path, stat: made.created.stat };
+    }
     const code = made?.error || claim?.error || ERROR.connectionLoss;
     if (code === ERROR.nodeExists) this.#remember(parent);
     else if (code === ERROR.noNode) await session.makeRoot();

@@ -156,9 +156,10 @@ export function closeSession(): Request<void> {
   return { op: OP.closeSession, writes: true, write: () => {}, read: () => undefined };
 }
 
-/** What became of one part of a `multi`: its error, or the node that it created. */
+/** What became of one part of a `multi`: its error, or the node that it created, with its state or without. */
 export interface PartResult {
   readonly error: number;
+  readonly path?: string;
   readonly created?: Created;
 }
 
@@ -191,11 +192,12 @@ function readPart(type: number, from: JuteReader): PartResult {
   switch (type) {
     case -1:
       return { error: from.int() };
-    case OP.create2:
-      return { error: 0, created: readCreated(from) };
+    case OP.create2: {
+      const created = readCreated(from);
+      return { error: 0, path: created.path, created };
+    }
     case OP.create:
-      from.text();
-      return { error: 0 };
+      return { error: 0, path: from.text() };
     case OP.setData:
       readStat(from);
       return { error: 0 };
