@@ -5,9 +5,11 @@ import fc from "fast-check";
 import { etcd } from "locktender/etcd";
 import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
+import { zookeeper } from "locktender/zookeeper";
 import { afterAll, describe, expect, inject, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { startEtcd } from "../servers/etcd.js";
+import { startZooKeeper } from "../servers/zookeeper.js";
 import { commands, sideBySide, timeless } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
@@ -16,7 +18,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const ensemble = await startEtcd();
 afterAll(() => ensemble.stop());
 
+const trees = await startZooKeeper();
+afterAll(() => trees.stop());
+
 const engines = {
+  zookeeper: () => zookeeper({ url: trees.url }),
   etcd: () => etcd({ url: ensemble.url }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   "redis by ioredis": () => redis(options("redisSingle", "ioredis")),

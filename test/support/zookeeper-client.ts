@@ -7,6 +7,7 @@ import {
   ERROR,
   getChildren,
   getData,
+  multi,
   OPEN_ACL,
   remove,
 } from "#lib/backends/zookeeper/protocol.js";
@@ -35,10 +36,22 @@ export class TestClient {
     await this.client.send(remove(path)).catch(unless(ERROR.noNode));
   }
 
+  /** In one step, as nobody may be let in by the first half of it. */
   async removeAll(path: string): Promise<void> {
-    for (const child of await this.children(path)) await this.removeAll(`${path}/${child}`);
-    // Somebody may have come meanwhile: then the rest stays.
-    await this.remove(path).catch(() => undefined);
+    for (let attempt = 0; attempt < 50; attempt++) {
+      const paths = await this.#below(path);
+      const results = await this.client.send(multi(paths.map(remove)));
+      if (results.every(({ error }) => error === 0)) return;
+    }
+    throw new Error(`${path} changes too fast to be removed`);
+  }
+
+  /** With the deepest first. */
+  async #below(path: string): Promise<string[]> {
+    const nodes = await this.client.send(getChildren(path)).catch(unless(ERROR.noNode));
+    if (nodes === undefined) return [];
+    const below = await Promise.all(nodes.map((node) => this.#below(`${path}/${node}`)));
+    return [...below.flat(), path];
   }
 
   close(): Promise<void> {

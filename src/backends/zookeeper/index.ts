@@ -16,7 +16,7 @@ import { nowMs } from "../../core/clock.js";
 import { LONGEST_TIMER_MS } from "../../core/duration.js";
 import { watchBlockers } from "./blockers.js";
 import { Entry, refusalBehind } from "./entry.js";
-import { unless } from "./errors.js";
+import { isRefusal, unless } from "./errors.js";
 import { Obituaries, takeAway } from "./forcing.js";
 import { readRecord, readRecords } from "./listing.js";
 import type { ListedClaim } from "./names.js";
@@ -74,6 +74,10 @@ class ZooKeeperBackend implements Backend {
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const askedMs = nowMs();
+    return againIfExpired(() => this.#claim(request, askedMs));
+  }
+
+  async #claim(request: ClaimRequest, askedMs: number): Promise<Answer> {
     const { id, ticket } = request;
     const place = this.#places.get(id);
     if (place?.ticket === undefined) {
@@ -201,7 +205,7 @@ class ZooKeeperBackend implements Backend {
     return Promise.all(
       claims.map(async (claim): Promise<Renewal> => {
         try {
-          return await this.#renewOne(claim, askedMs);
+          return await againIfExpired(() => this.#renewOne(claim, askedMs));
         } catch (error) {
           return { state: "unknown", error };
         }
@@ -227,7 +231,9 @@ class ZooKeeperBackend implements Backend {
   }
 
   async release(claim: { readonly name: string; readonly id: string }, force?: Force): Promise<boolean> {
-    if (force !== undefined) return takeAway(await this.#sessions.any(), this.#root, claim, force);
+    if (force !== undefined) {
+      return againIfExpired(async () => takeAway(await this.#sessions.any(), this.#root, claim, force));
+    }
     const place = this.#places.get(claim.id);
     if (place === undefined || place.left) return false;
     const restMs = place.heldUntilMs() - nowMs();
@@ -323,12 +329,13 @@ class ZooKeeperBackend implements Backend {
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    const session = await this.#sessions.any();
+    const any = () => this.#sessions.any();
     if ("prefix" in query) {
-      yield* readRecords(session, this.#root, query.prefix);
+      yield* readRecords(await any(), this.#root, query.prefix);
       return;
     }
-    const record = await readRecord(session, this.#root, query.name, query.limit);
+    const { name, limit } = query;
+    const record = await againIfExpired(async () => readRecord(await any(), this.#root, name, limit));
     if (record !== undefined) yield record;
   }
 
@@ -347,5 +354,15 @@ class ZooKeeperBackend implements Backend {
       Math.min(Math.ceil(ms), LONGEST_TIMER_MS),
     ).unref();
     this.#timers.add(timer);
+  }
+}
+
+/** A session that turns out to be over has done nothing: the next one is asked, or knows that a claim is gone. */
+async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!isRefusal(error, ERROR.sessionExpired)) throw error;
+    return act();
   }
 }
