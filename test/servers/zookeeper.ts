@@ -71,6 +71,31 @@ const SERVER_CLASSES = classPath(
   "netty-transport-native-unix-common",
 );
 
+/** What a program with Curator needs, to compile it and to run it. */
+export const CURATOR_CLASSES = classPath(
+  "curator-recipes",
+  "curator-framework",
+  "curator-client",
+  "guava",
+  "zookeeper",
+  "zookeeper-jute",
+  "slf4j-api",
+  "slf4j-nop",
+  "netty-all",
+  "netty-common",
+  "netty-buffer",
+  "netty-codec",
+  "netty-handler",
+  "netty-transport",
+  "netty-resolver",
+);
+export const CURATOR_PROGRAMS = [
+  { program: "javac", package: "default-jdk-headless" },
+  { program: join(JARS, "curator-recipes.jar"), package: "libcurator-recipes-java" },
+  { program: join(JARS, "guava.jar"), package: "libguava-java" },
+  { program: join(JARS, "slf4j-nop.jar"), package: "libslf4j-java" },
+];
+
 /** Short ticks, so that sessions of less than a second are possible; and nothing has to survive a power cut. */
 const CONFIG = [
   "tickTime=200",

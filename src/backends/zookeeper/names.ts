@@ -50,8 +50,9 @@ export interface ListedClaim {
   readonly capacity: number | undefined;
 }
 
-const OURS = /^_c_(.+)-(\d+)of(\d+)-lock-(-?\d{10,11})$/;
-const STRANGERS = /(?:^|\D)(-\d{9,10}|\d{10})$/;
+const OURS = /^_c_(.+)-(\d+)of(\d+)-lock-(-?\d{9,10})$/;
+/** Ten digits; a minus counts as one of them, except before the longest. One that follows `lock-` is a minus. */
+const STRANGERS = /(?:lock-|(?<=-))(-\d{9,10})$|(?:^|\D)(\d{10})$/;
 
 /** In the order of their coming. The sequence is a signed number of 32 bits that wraps around. */
 export function readClaims(nodes: readonly string[]): ListedClaim[] {
@@ -64,7 +65,7 @@ function readClaim(node: string): ListedClaim | undefined {
   if (id !== undefined) {
     return { node, id, sequence: Number(sequence), weight: Number(weight), capacity: Number(capacity) };
   }
-  const [, theirs] = STRANGERS.exec(node) ?? [];
+  const [, negative, theirs = negative] = STRANGERS.exec(node) ?? [];
   if (theirs === undefined) return undefined;
   return { node, id: node, sequence: Number(theirs), weight: WHOLE, capacity: undefined };
 }
