@@ -1,9 +1,9 @@
 // Measures what locks cost, as ratios to the bare client in one run: machines are noisy.
 //   npm run bench              everything but the million names
-//   npm run bench -- sqlite    one of: sequential parallel hand-off waiters sqlite renewals idle-names
+//   npm run bench -- sqlite    one of: sequential parallel hand-off waiters sqlite zookeeper renewals idle-names
 import { startRedis } from "./server.mjs";
 
-const ALL = ["sequential", "parallel", "hand-off", "waiters", "renewals", "sqlite"];
+const ALL = ["sequential", "parallel", "hand-off", "waiters", "renewals", "sqlite", "zookeeper"];
 const wanted = process.argv.slice(2);
 const server = await startRedis();
 try {
