@@ -143,7 +143,7 @@ describe("trust", () => {
     trust.attached(1_000);
     expect(trust.deadlineMs).toBe(-Infinity);
     trust.sending(1_200);
-    trust.proven(1_200);
+    trust.proven({ atMs: 1_200, sleptMs: 0 });
     expect(trust.deadlineMs).toBe(1_800);
     trust.sending(1_400);
     expect(trust.deadlineMs).toBe(1_800);
@@ -153,10 +153,10 @@ describe("trust", () => {
     const trust = new Trust(900);
     trust.attached(1_000);
     trust.sending(1_700);
-    trust.proven(1_700);
+    trust.proven({ atMs: 1_700, sleptMs: 0 });
     expect(trust.deadlineMs).toBe(1_900);
     trust.sending(1_950);
-    trust.proven(1_950);
+    trust.proven({ atMs: 1_950, sleptMs: 0 });
     expect(trust.deadlineMs).toBe(2_550);
   });
 
@@ -164,8 +164,8 @@ describe("trust", () => {
     const trust = new Trust(900);
     trust.attached(1_000);
     for (const atMs of [1_100, 1_200]) trust.sending(atMs);
-    trust.proven(1_200);
-    trust.proven(1_100);
+    trust.proven({ atMs: 1_200, sleptMs: 0 });
+    trust.proven({ atMs: 1_100, sleptMs: 0 });
     expect(trust.deadlineMs).toBe(1_800);
   });
 });

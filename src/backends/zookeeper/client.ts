@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { describeHosts } from "../../core/address.js";
-import { nowMs } from "../../core/clock.js";
+import { nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { closedError, isRefusal, refusal, unreachable } from "./errors.js";
 import type { ZooKeeperSettings } from "./options.js";
@@ -44,7 +44,7 @@ export class Client {
     settings: ZooKeeperSettings,
     session: Omit<Handshake, "lastZxid">,
     server: number,
-    sentMs: number,
+    sent: Sent,
   ) {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
@@ -53,9 +53,9 @@ export class Client {
     this.#password = session.password;
     this.#server = server;
     this.#trust = new Trust(session.timeoutMs);
-    this.#trust.attached(sentMs);
+    this.#trust.attached(sent.atMs);
     // Making a session takes a majority.
-    this.#trust.proven(sentMs);
+    this.#trust.proven(sent);
   }
 
   /** A new session, at the first server that gives one. The servers decide how long it lives without being heard of. */
@@ -76,7 +76,7 @@ export class Client {
       try {
         const opened = await Wire.open(settings, host, handshake, limitMs, relay);
         if (opened === undefined) continue;
-        const client = new Client(settings, opened.session, server, opened.sentMs);
+        const client = new Client(settings, opened.session, server, opened.sent);
         client.#attach(opened.wire, relay);
         return client;
       } catch (error) {
@@ -147,7 +147,7 @@ export class Client {
     this.#wire = wire;
     relay.events = {
       sending: (atMs) => this.#trust.sending(atMs),
-      proven: (sentMs) => this.#trust.proven(sentMs),
+      proven: (sent) => this.#trust.proven(sent),
       changed: (path, deleted) => this.#changed(path, deleted),
       lost: (error) => this.#lost(wire, error),
     };
@@ -199,7 +199,7 @@ export class Client {
           opened.wire.close(closedError());
           return;
         }
-        this.#trust.attached(opened.sentMs);
+        this.#trust.attached(opened.sent.atMs);
         this.#attach(opened.wire, relay);
         for (const { attached } of [...this.#waiting]) attached();
         this.#events?.reattached();
@@ -234,8 +234,8 @@ class Relay implements WireEvents {
   sending(atMs: number): void {
     this.events?.sending(atMs);
   }
-  proven(sentMs: number): void {
-    this.events?.proven(sentMs);
+  proven(sent: Sent): void {
+    this.events?.proven(sent);
   }
   changed(path: string, deleted: boolean): void {
     this.events?.changed(path, deleted);

@@ -8,7 +8,8 @@ const SHARED_UP_TO = 1.1;
 const DEFAULT_MS = 15_000;
 
 interface Opened {
-  readonly askedMs: number;
+  /** What it lasts; what was asked for, as long as the servers have not answered. */
+  timeoutMs: number;
   readonly opening: Promise<Session>;
   session?: Session;
 }
@@ -69,13 +70,17 @@ export class Sessions {
     const askedMs = Math.ceil(Math.min(Math.max(timeoutMs, this.#shortestMs), this.#longestMs));
     for (const one of this.#opened) {
       if (one.session?.gone) this.#opened.delete(one);
-      else if (one.askedMs >= askedMs && one.askedMs <= askedMs * SHARED_UP_TO) return one.opening;
+      else if (one.timeoutMs >= askedMs && one.timeoutMs <= askedMs * SHARED_UP_TO) return one.opening;
     }
-    const opened: Opened = { askedMs, opening: Session.open(this.#settings, askedMs, this.#events) };
+    const opened: Opened = {
+      timeoutMs: askedMs,
+      opening: Session.open(this.#settings, askedMs, this.#events),
+    };
     this.#opened.add(opened);
     try {
       const session = await opened.opening;
       opened.session = session;
+      opened.timeoutMs = session.timeoutMs;
       if (session.timeoutMs > askedMs) this.#shortestMs = session.timeoutMs;
       if (session.timeoutMs < askedMs) this.#longestMs = session.timeoutMs;
       return session;

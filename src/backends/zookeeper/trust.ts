@@ -1,3 +1,5 @@
+import { lookForSleepMs, type Sent } from "../../core/clock.js";
+
 /**
  * Until when a session may be trusted to be alive. Servers answer pings and reads by themselves, also when they
  * are cut off from their leader, so only an acknowledged write counts, from the moment of its sending. The leader
@@ -9,6 +11,8 @@
 export class Trust {
   readonly #timeoutMs: number;
   #deadlineMs = -Infinity;
+  /** How long the machine had slept when the write that counts was sent. */
+  #sleptMs = 0;
   #lastSentMs = -Infinity;
   /** After a longer silence of ours, less is known for a moment. */
   #silence: { readonly fromMs: number; readonly toMs: number; readonly limitMs: number } | undefined;
@@ -17,8 +21,9 @@ export class Trust {
     this.#timeoutMs = timeoutMs;
   }
 
+  /** On our monotonic clock, which stands still while the machine sleeps: that brings it nearer. */
   get deadlineMs(): number {
-    return this.#deadlineMs;
+    return this.#deadlineMs - (lookForSleepMs() - this.#sleptMs);
   }
 
   /** The leader has made the session, or taken it over to another server. */
@@ -37,10 +42,13 @@ export class Trust {
   }
 
   /** A write that was sent then has been acknowledged. */
-  proven(sentMs: number): void {
+  proven({ atMs, sleptMs }: Sent): void {
     const silence = this.#silence;
-    const recent = silence !== undefined && sentMs >= silence.fromMs && sentMs < silence.toMs;
-    const untilMs = sentMs + (this.#timeoutMs * 2) / 3;
-    this.#deadlineMs = Math.max(this.#deadlineMs, recent ? Math.min(untilMs, silence.limitMs) : untilMs);
+    const recent = silence !== undefined && atMs >= silence.fromMs && atMs < silence.toMs;
+    const longestMs = atMs + (this.#timeoutMs * 2) / 3;
+    const untilMs = recent ? Math.min(longestMs, silence.limitMs) : longestMs;
+    if (untilMs + sleptMs <= this.#deadlineMs + this.#sleptMs) return;
+    this.#deadlineMs = untilMs;
+    this.#sleptMs = sleptMs;
   }
 }

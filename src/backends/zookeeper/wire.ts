@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { nowMs } from "../../core/clock.js";
+import { lookForSleepMs, nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { describeFailure, refusal, unreachable } from "./errors.js";
 import { JuteReader } from "./jute.js";
@@ -21,9 +21,12 @@ import {
 /** A longer message is none of ZooKeeper's. */
 const LONGEST_MESSAGE = 256 * 1_024 * 1_024;
 
+/** How many times as long a request may wait if others before it are answered meanwhile. */
+const MOST_PATIENCE = 10;
+
 interface Pending {
   readonly request: Request<unknown>;
-  readonly sentMs: number;
+  readonly sent: Sent;
   resolve(value: unknown): void;
   reject(error: LockError): void;
 }
@@ -31,7 +34,7 @@ interface Pending {
 export interface WireEvents {
   /** Something goes out now; and a write that went out then was acknowledged. */
   sending(atMs: number): void;
-  proven(sentMs: number): void;
+  proven(sent: Sent): void;
   /** The node of a watch was deleted, or only changed. */
   changed(path: string, deleted: boolean): void;
   /** It is of no use any more; what was pending has failed. */
@@ -50,6 +53,8 @@ export class Wire {
   #incomingLength = 0;
   #lastXid = 0;
   #lastSentMs = nowMs();
+  /** When something last arrived. */
+  #heardMs = nowMs();
   /** A ping is out since then. */
   #pingMs: number | undefined;
   #watchdog: NodeJS.Timeout | undefined;
@@ -73,11 +78,11 @@ export class Wire {
     handshake: Handshake,
     limitMs: number,
     events: WireEvents,
-  ): Promise<{ wire: Wire; session: Omit<Handshake, "lastZxid">; sentMs: number } | undefined> {
+  ): Promise<{ wire: Wire; session: Omit<Handshake, "lastZxid">; sent: Sent } | undefined> {
     const where = `${server.host}:${server.port}`;
     const socket = dial(settings, server);
     try {
-      const { sentMs, reply, rest } = await greet(socket, settings.secure, handshake, limitMs);
+      const { sent, reply, rest } = await greet(socket, settings.secure, handshake, limitMs);
       const session = readConnected(reply);
       if (session.timeoutMs <= 0) {
         socket.destroy();
@@ -86,7 +91,7 @@ export class Wire {
       const replyMs = Math.min(settings.timeoutMs, (session.timeoutMs * 2) / 3);
       const wire = new Wire(socket, where, replyMs, handshake.lastZxid, events);
       wire.#start(settings, session.timeoutMs, rest);
-      return { wire, session, sentMs };
+      return { wire, session, sent };
     } catch (error) {
       socket.destroy();
       throw unreachable(where, describeFailure(error), error);
@@ -111,10 +116,10 @@ export class Wire {
     if (failure !== undefined) return Promise.reject(failure);
     return new Promise<T>((resolve, reject) => {
       this.#lastXid = (this.#lastXid + 1) & 0x7fffffff;
-      const sentMs = this.#out(requestFrame(this.#lastXid, request));
+      const sent = this.#out(requestFrame(this.#lastXid, request));
       this.#pending.set(this.#lastXid, {
         request,
-        sentMs,
+        sent,
         resolve: resolve as (value: unknown) => void,
         reject,
       });
@@ -131,14 +136,15 @@ export class Wire {
     this.#fail(error);
   }
 
-  #out(frame: Buffer): number {
-    const atMs = nowMs();
-    this.#events.sending(atMs);
-    this.#lastSentMs = atMs;
+  #out(frame: Buffer): Sent {
+    lookForSleepMs();
+    const sent = sendingNow();
+    this.#events.sending(sent.atMs);
+    this.#lastSentMs = sent.atMs;
     // All that is asked for in one turn goes out as one packet.
     if (this.#outgoing.length === 0) queueMicrotask(() => this.#flush());
     this.#outgoing.push(frame);
-    return atMs;
+    return sent;
   }
 
   #flush(): void {
@@ -150,7 +156,7 @@ export class Wire {
 
   #ping(quietMs: number): void {
     if (this.#pingMs !== undefined || nowMs() - this.#lastSentMs < quietMs) return;
-    this.#pingMs = this.#out(pingFrame());
+    this.#pingMs = this.#out(pingFrame()).atMs;
     this.#watchPending();
   }
 
@@ -163,21 +169,25 @@ export class Wire {
     } else if (busy) this.#watchdog.ref();
   }
 
+  /** A server that answers something is alive; but no request may wait for ever behind others. */
   #look(): void {
     this.#watchdog = undefined;
     const [oldest] = this.#pending.values();
-    const sinceMs = Math.min(oldest?.sentMs ?? Infinity, this.#pingMs ?? Infinity);
+    const sinceMs = Math.min(oldest?.sent.atMs ?? Infinity, this.#pingMs ?? Infinity);
     if (sinceMs === Infinity) return;
-    const restMs = sinceMs + this.#replyMs - nowMs();
+    const replyMs = this.#replyMs;
+    const untilMs = Math.min(Math.max(sinceMs, this.#heardMs) + replyMs, sinceMs + replyMs * MOST_PATIENCE);
+    const restMs = untilMs - nowMs();
     if (restMs > 0) {
       this.#watchdog = setTimeout(() => this.#look(), Math.ceil(restMs));
       if (oldest === undefined) this.#watchdog.unref();
       return;
     }
-    this.#fail(unreachable(this.#where, `no answer within ${Math.round(this.#replyMs)} ms.`));
+    this.#fail(unreachable(this.#where, `no answer within ${Math.round(replyMs)} ms.`));
   }
 
   #received(bytes: Buffer): void {
+    this.#heardMs = nowMs();
     this.#incoming.push(bytes);
     this.#incomingLength += bytes.length;
     try {
@@ -221,7 +231,7 @@ export class Wire {
     this.#pending.delete(xid);
     if (this.#pending.size === 0) this.#watchdog?.unref();
     if (code === 0) {
-      if (pending.request.writes) this.#events.proven(pending.sentMs);
+      if (pending.request.writes) this.#events.proven(pending.sent);
       pending.resolve(pending.request.read(from));
       return;
     }
@@ -263,9 +273,9 @@ function greet(
   secure: boolean,
   handshake: Handshake,
   limitMs: number,
-): Promise<{ sentMs: number; reply: Buffer; rest: Buffer }> {
+): Promise<{ sent: Sent; reply: Buffer; rest: Buffer }> {
   return new Promise((resolve, reject) => {
-    let sentMs = nowMs();
+    let sent = sendingNow();
     let received: Buffer = Buffer.alloc(0);
     const onClose = () =>
       fail(new Error("the server closes connections at once. Has the ensemble no quorum?"));
@@ -275,7 +285,7 @@ function greet(
         const reply = takeMessage(received);
         if (reply === undefined) return;
         stop();
-        resolve({ sentMs, reply, rest: received.subarray(4 + reply.length) });
+        resolve({ sent, reply, rest: received.subarray(4 + reply.length) });
       } catch (error) {
         fail(error);
       }
@@ -293,7 +303,8 @@ function greet(
     const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
     socket.on("close", onClose).on("data", onData).on("error", fail);
     socket.once(secure ? "secureConnect" : "connect", () => {
-      sentMs = nowMs();
+      lookForSleepMs();
+      sent = sendingNow();
       socket.write(connectFrame(handshake));
     });
   });
