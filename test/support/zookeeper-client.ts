@@ -2,6 +2,7 @@ import { Client } from "#lib/backends/zookeeper/client.js";
 import { unless } from "#lib/backends/zookeeper/errors.js";
 import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import {
+  type Acl,
   type Created,
   create,
   ERROR,
@@ -28,8 +29,8 @@ export class TestClient {
     return (await this.client.send(getData(path, false)).catch(unless(ERROR.noNode)))?.data.toString();
   }
 
-  create(path: string, mode: number, data = ""): Promise<Created> {
-    return this.client.send(create(path, Buffer.from(data), OPEN_ACL, mode));
+  create(path: string, mode: number, acl: readonly Acl[] = OPEN_ACL): Promise<Created> {
+    return this.client.send(create(path, Buffer.alloc(0), acl, mode));
   }
 
   async remove(path: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -57,6 +58,35 @@ describe("users and rights", () => {
       expect(error.message).toMatch(/NoAuth.*Check the user name and the password/);
     }
     expect(await lease.release()).toBe(true);
+  });
+
+  test("all that a user needs is the right to create in its chroot", async () => {
+    const client = await TestClient.open(server.url);
+    onTestFinished(() => client.close());
+    const persistent = 0;
+    const [create, all] = [4, 31];
+    const only = (user: string, permissions: number) => {
+      const hash = createHash("sha1").update(`${user}:${SECRET}`).digest("base64");
+      return [{ permissions, scheme: "digest", id: `${user}:${hash}` }];
+    };
+    // Above it, this user may do nothing at all.
+    await client.create("/office", persistent, only("admin", all));
+    const admin = await TestClient.open(withUser("admin", SECRET));
+    onTestFinished(() => admin.close());
+    await admin.create("/office/shop", persistent, only("ada", create));
+    const url = `${withUser("ada", SECRET)}/office/shop`;
+    const [locks, operator] = [open({ url }), open({ url })];
+    const lease = await locks.mutex(name).acquire({ note: "mine" });
+    expect(await operator.mutex(name).tryAcquire()).toBe(null);
+    const waiting = operator.mutex(name).acquire();
+    await lease.update({ note: "still mine" });
+    const found: string[] = [];
+    for await (const one of operator.list({ prefix: "" })) found.push(one.name);
+    expect(found).toEqual([name]);
+    expect(await operator.forceRelease(name, { reason: "must go" })).toHaveLength(1);
+    await expect.poll(() => lease.signal.reason?.reason).toBe("must go");
+    expect(await (await waiting).release()).toBe(true);
+    expect((await failureOf(open({ url: `${server.url}/office/shop` }))).message).toContain("NoAuth");
   });
 
   test("acl: open lets everybody in, though there is a user", async () => {

@@ -89,14 +89,16 @@ export class Session {
     }
   }
 
-  /** As containers, which vanish when nothing is left in them. */
-  async makeRoot(): Promise<void> {
-    const steps = this.#root.split("/").slice(1);
-    for (const [index] of steps.entries()) {
-      const path = `/${steps.slice(0, index + 1).join("/")}`;
-      await this.client
-        .send(create(path, NOTHING, this.#acl, MODE.container))
-        .catch(unless(ERROR.nodeExists));
+  /** As containers, which vanish when nothing is left in them. Above what is there, we may have no rights. */
+  async makeRoot(path = this.#root): Promise<void> {
+    const make = () =>
+      this.client.send(create(path, NOTHING, this.#acl, MODE.container)).catch(unless(ERROR.nodeExists));
+    try {
+      await make();
+    } catch (error) {
+      if (!isRefusal(error, ERROR.noNode)) throw error;
+      await this.makeRoot(path.slice(0, path.lastIndexOf("/")));
+      await make();
     }
   }
 
