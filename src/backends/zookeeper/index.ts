@@ -8,12 +8,10 @@ import type {
   RenewRequest,
   ResourceRecord,
   Ring,
-  Traits,
   Unwatch,
 } from "../../core/backend.js";
 import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
-import { LONGEST_TIMER_MS } from "../../core/duration.js";
 import { watchBlockers } from "./blockers.js";
 import { Entry, refusalBehind } from "./entry.js";
 import { isRefusal, unless } from "./errors.js";
@@ -25,26 +23,11 @@ import { sessionFor, ZooKeeperPlace } from "./place.js";
 import { ERROR, remove, setData } from "./protocol.js";
 import type { Session } from "./session.js";
 import { Sessions } from "./sessions.js";
+import { Shown } from "./shown.js";
+import { Timers } from "./timers.js";
+import { TRAITS } from "./traits.js";
 
 export type { ZooKeeperOptions } from "./options.js";
-
-/** Since when a lock is held is written down only for those that are held for longer than this. */
-const SHOWN_AFTER_MS = 100;
-
-const TRAITS: Traits = {
-  engine: "zookeeper",
-  reach: "network",
-  fencing: true,
-  queueing: true,
-  ringing: true,
-  ttl: "session",
-  expiryGranularityMs: 2_000,
-  caveats: [
-    "Sessions last from two to twenty ticks of the servers (4 to 40 s by default): shorter times to live are raised to that, longer ones are refused.",
-    "A lease is trusted for two thirds of its ttl after a renewal, because a server that is cut off from its leader does not know it.",
-    "A new leader gives all sessions their whole time again, so after an election a dead holder may keep its lock for longer than its ttl.",
-  ],
-};
 
 /** Locks on ZooKeeper, in the layout of Curator. */
 export function zookeeper(options: ZooKeeperOptions): Backend {
@@ -59,8 +42,8 @@ class ZooKeeperBackend implements Backend {
   readonly #obituaries = new Obituaries();
   readonly #places = new Map<string, ZooKeeperPlace>();
   readonly #rings = new Map<string, Ring>();
-  readonly #timers = new Set<NodeJS.Timeout>();
-  #toShow: Map<ZooKeeperPlace, ClaimRequest> | undefined;
+  readonly #timers = new Timers();
+  readonly #shown = new Shown(this.#timers);
 
   constructor(settings: ZooKeeperSettings) {
     this.#root = settings.root;
@@ -181,23 +164,7 @@ class ZooKeeperBackend implements Backend {
     if (waited && (ownClock || session.trustedUntilMs - nowMs() < session.timeoutMs / 3))
       await session.beat();
     place.grant(request.ttlMs);
-    if (waited) this.#showLater(place, request);
-  }
-
-  #showLater(place: ZooKeeperPlace, request: ClaimRequest): void {
-    if (this.#toShow === undefined) {
-      this.#toShow = new Map();
-      this.#later(SHOWN_AFTER_MS, () => {
-        const shown = this.#toShow ?? [];
-        this.#toShow = undefined;
-        for (const [one, asked] of shown) {
-          if (this.#places.get(one.id) !== one || one.left) continue;
-          one.written = one.value(asked);
-          one.session.client.send(setData(one.path, one.written)).catch(() => undefined);
-        }
-      });
-    }
-    this.#toShow.set(place, request);
+    if (waited) this.#shown.later(place, request);
   }
 
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
@@ -249,7 +216,7 @@ class ZooKeeperBackend implements Backend {
       return false;
     }
     place.left = true;
-    this.#later(restMs, () => this.#remove(place).catch(() => undefined));
+    this.#timers.later(restMs, () => void this.#remove(place).catch(() => undefined));
     return true;
   }
 
@@ -271,7 +238,7 @@ class ZooKeeperBackend implements Backend {
 
   #forget(place: ZooKeeperPlace): void {
     place.stopWatching();
-    this.#toShow?.delete(place);
+    this.#shown.forget(place);
     if (this.#places.get(place.id) === place) this.#places.delete(place.id);
   }
 
@@ -340,24 +307,13 @@ class ZooKeeperBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
     const used = new Set([...this.#places.values()].flatMap((one) => (one.unwanted ? [] : [one.session])));
     await this.#sessions.close((session) => used.has(session));
   }
-
-  #later(ms: number, act: () => unknown): void {
-    const timer = setTimeout(
-      () => {
-        this.#timers.delete(timer);
-        act();
-      },
-      Math.min(Math.ceil(ms), LONGEST_TIMER_MS),
-    ).unref();
-    this.#timers.add(timer);
-  }
 }
 
-/** A session that turns out to be over has done nothing: the next one is asked, or knows that a claim is gone. */
+/** A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. */
 async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();

@@ -1,3 +1,6 @@
+/** A longer message is none of ZooKeeper's. */
+const LONGEST_MESSAGE = 256 * 1_024 * 1_024;
+
 /** Writes the binary form of ZooKeeper's messages: big-endian numbers, everything else with its length. */
 export class JuteWriter {
   #bytes = Buffer.allocUnsafe(256);
@@ -88,4 +91,17 @@ export class JuteReader {
   texts(): string[] {
     return Array.from({ length: Math.max(0, this.int()) }, () => this.text());
   }
+}
+
+/** The first message of these bytes, if it is whole. */
+export function takeMessage(bytes: Buffer): Buffer | undefined {
+  if (bytes.length < 4) return undefined;
+  const length = messageLength(bytes);
+  return bytes.length < 4 + length ? undefined : bytes.subarray(4, 4 + length);
+}
+
+export function messageLength(bytes: Buffer): number {
+  const length = bytes.readInt32BE(0);
+  if (length < 0 || length > LONGEST_MESSAGE) throw new Error("this does not speak ZooKeeper's language.");
+  return length;
 }

@@ -1,13 +1,12 @@
-import { connect, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import type { Socket } from "node:net";
 import { lookForSleepMs, nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { describeFailure, refusal, unreachable } from "./errors.js";
-import { JuteReader } from "./jute.js";
+import { dial, greet } from "./greeting.js";
+import { JuteReader, messageLength, takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import {
   authFrame,
-  connectFrame,
   ERROR,
   type Handshake,
   NODE_DELETED,
@@ -17,9 +16,6 @@ import {
   requestFrame,
   XID,
 } from "./protocol.js";
-
-/** A longer message is none of ZooKeeper's. */
-const LONGEST_MESSAGE = 256 * 1_024 * 1_024;
 
 /** How many times as long a request may wait if others before it are answered meanwhile. */
 const MOST_PATIENCE = 10;
@@ -193,7 +189,7 @@ export class Wire {
     try {
       // A long message comes in many pieces; they are joined once, when it is whole.
       const [first = bytes] = this.#incoming;
-      if (first.length >= 4 && this.#incomingLength < 4 + lengthOf(first)) return;
+      if (first.length >= 4 && this.#incomingLength < 4 + messageLength(first)) return;
       let rest = this.#incoming.length === 1 ? bytes : Buffer.concat(this.#incoming);
       for (let message = takeMessage(rest); message !== undefined; message = takeMessage(rest)) {
         rest = rest.subarray(4 + message.length);
@@ -251,73 +247,4 @@ export class Wire {
     this.#pending.clear();
     this.#events.lost(error);
   }
-}
-
-function dial(
-  { secure, tls }: ZooKeeperSettings,
-  { host, port }: { readonly host: string; readonly port: number },
-): Socket {
-  if (!secure) return connect({ host, port });
-  // A certificate is for a name; an address cannot be asked for by name.
-  return connectTls({
-    host,
-    port,
-    ...tls,
-    ...(/[:]|^[\d.]+$/.test(host) ? undefined : { servername: host }),
-  });
-}
-
-/** Says hello, and waits for the answer. */
-function greet(
-  socket: Socket,
-  secure: boolean,
-  handshake: Handshake,
-  limitMs: number,
-): Promise<{ sent: Sent; reply: Buffer; rest: Buffer }> {
-  return new Promise((resolve, reject) => {
-    let sent = sendingNow();
-    let received: Buffer = Buffer.alloc(0);
-    const onClose = () =>
-      fail(new Error("the server closes connections at once. Has the ensemble no quorum?"));
-    const onData = (bytes: Buffer) => {
-      received = Buffer.concat([received, bytes]);
-      try {
-        const reply = takeMessage(received);
-        if (reply === undefined) return;
-        stop();
-        resolve({ sent, reply, rest: received.subarray(4 + reply.length) });
-      } catch (error) {
-        fail(error);
-      }
-    };
-    const stop = () => {
-      clearTimeout(timer);
-      socket.off("close", onClose).off("data", onData).off("error", fail);
-      // Whatever becomes of it before it is used or destroyed must not end the process.
-      socket.on("error", () => {});
-    };
-    const fail = (error: unknown) => {
-      stop();
-      reject(error);
-    };
-    const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
-    socket.on("close", onClose).on("data", onData).on("error", fail);
-    socket.once(secure ? "secureConnect" : "connect", () => {
-      lookForSleepMs();
-      sent = sendingNow();
-      socket.write(connectFrame(handshake));
-    });
-  });
-}
-
-function takeMessage(bytes: Buffer): Buffer | undefined {
-  if (bytes.length < 4) return undefined;
-  const length = lengthOf(bytes);
-  return bytes.length < 4 + length ? undefined : bytes.subarray(4, 4 + length);
-}
-
-function lengthOf(bytes: Buffer): number {
-  const length = bytes.readInt32BE(0);
-  if (length < 0 || length > LONGEST_MESSAGE) throw new Error("this does not speak ZooKeeper's language.");
-  return length;
 }
