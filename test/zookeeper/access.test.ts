@@ -172,6 +172,37 @@ describe("where the locks are", () => {
     expect(found).toEqual([name]);
   });
 
+  test("a name whose node has vanished meanwhile gets a new one, and its tokens still grow", async () => {
+    const locks = open();
+    const client = await TestClient.open(server.url);
+    onTestFinished(() => client.close());
+    const first = await locks.mutex(name).run((lease) => lease.token);
+    await expect.poll(() => client.children("/locktender"), { timeout: 20_000 }).not.toContain(name);
+    expect(await locks.mutex(name).run((lease) => lease.token)).toBeGreaterThan(first);
+  });
+
+  test("whatever core accepts as a name has a node", async () => {
+    const locks = open();
+    const odd = [
+      ".",
+      "..",
+      "a/b",
+      "/",
+      "%",
+      "😀",
+      "\ue000",
+      "\uffff",
+      "x".repeat(255),
+      "%".repeat(255),
+      "zookeeper",
+    ];
+    const leases = await Promise.all(odd.map((one) => locks.mutex(one).tryAcquire()));
+    expect(leases.every((lease) => lease !== null)).toBe(true);
+    const found: string[] = [];
+    for await (const one of locks.list({ prefix: "" })) found.push(one.name);
+    expect(found.sort()).toEqual(expect.arrayContaining(odd.sort()));
+  });
+
   test("when the clients are gone, nothing is left in the tree", async () => {
     const prefix = `${name}/deep`;
     const locks = open({ prefix });
