@@ -18,8 +18,7 @@ test("ZooKeeper keeps every promise while processes are killed and stopped on th
     names: ["stock", "orders"],
     durationMs: 10_000,
     holdMs: 5,
-    // The shortest session that these servers give.
-    ttlMs: 600,
+    ttlMs: 1_000,
     faults: { killEveryMs: 2_500, stopEveryMs: 1_000 },
     seed: 7,
   });

@@ -147,21 +147,23 @@ test("an operator can take the lock away from Curator, too", async () => {
 test("a node that looks like a claim but belongs to no session is in nobody's way", async () => {
   const locks = open();
   const client = await TestClient.open(server.url);
-  await locks.mutex(name).run(() => undefined);
+  // Held, so that the node of the name stays.
+  const lease = await locks.mutex(name).acquire();
   const persistentSequential = 2;
   await client.create(`${nodeOf(name)}/left-over-lock-`, persistentSequential);
+  await lease.release();
   expect(await locks.mutex(name).tryAcquire()).not.toBe(null);
-  await client.create(`${nodeOf(name)}/also-`, MODE.ephemeralSequential);
   await client.close();
 });
 
 test("the sequence is ordered as it wraps around", async () => {
   const locks = open();
   const client = await TestClient.open(server.url);
-  await locks.mutex(name).run(() => undefined);
+  const lease = await locks.mutex(name).acquire();
   // As others would have it shortly before and after the end of 32 bits.
   await client.create(`${nodeOf(name)}/_c_x-lock--2147483647`, MODE.ephemeral);
   await client.create(`${nodeOf(name)}/_c_y-lock-2147483646`, MODE.ephemeral);
+  await lease.release();
   const { holders, waiters } = await locks.inspect(name);
   expect([...holders, ...waiters]).toHaveLength(2);
   expect((holders[0]?.token ?? 0n) > (waiters[0]?.token ?? 0n)).toBe(true);

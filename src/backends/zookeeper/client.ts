@@ -166,8 +166,8 @@ export class Client {
     this.#lastZxid = wire.lastZxid;
     this.#watches.clear();
     if (this.#over !== undefined) return;
-    // Whoever is not let in will not be let in by trying again.
-    if (isRefusal(error, ERROR.authFailed)) this.#end(error);
+    // It is over; and whoever is not let in will not be let in by trying again.
+    if (isRefusal(error, ERROR.sessionExpired) || isRefusal(error, ERROR.authFailed)) this.#end(error);
     else void this.#reattach();
   }
 

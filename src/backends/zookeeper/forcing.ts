@@ -61,7 +61,7 @@ export async function takeAway(
 ): Promise<boolean> {
   const { client, lines } = session;
   const parent = parentOf(root, claim.name);
-  const victim = (await lines.read(parent)).find(({ id }) => id === claim.id);
+  const victim = (await lines.latest(parent)).find(({ id }) => id === claim.id);
   if (victim === undefined) return false;
   const path = `${parent}/${victim.node}`;
   const read = await client.send(getData(path, false)).catch(unless(ERROR.noNode));

@@ -29,6 +29,9 @@ import { TRAITS } from "./traits.js";
 
 export type { ZooKeeperOptions } from "./options.js";
 
+/** On how many sessions one request may be tried, each of which turns out to be over. */
+const MOST_SESSIONS = 3;
+
 /** Locks on ZooKeeper, in the layout of Curator. */
 export function zookeeper(options: ZooKeeperOptions): Backend {
   return new ZooKeeperBackend(readZooKeeperOptions(options));
@@ -75,7 +78,7 @@ class ZooKeeperBackend implements Backend {
     const { session, parent } = place;
     if (place.doubtful && (await this.#entry.find(place))) return this.#ask(request, place, askedMs);
     if (!request.queue || request.maxWaiters !== undefined) {
-      const refusal = await refusalBehind(place, request, await session.lines.read(parent));
+      const refusal = await refusalBehind(place, request, await session.lines.latest(parent));
       if (refusal !== undefined) {
         this.#forget(place);
         return refusal;
@@ -315,10 +318,11 @@ class ZooKeeperBackend implements Backend {
 
 /** A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. */
 async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
-  try {
-    return await act();
-  } catch (error) {
-    if (!isRefusal(error, ERROR.sessionExpired)) throw error;
-    return act();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await act();
+    } catch (error) {
+      if (!isRefusal(error, ERROR.sessionExpired) || attempt === MOST_SESSIONS) throw error;
+    }
   }
 }

@@ -2,7 +2,7 @@ import { admit } from "../../core/claim.js";
 import type { Client } from "./client.js";
 import { unless } from "./errors.js";
 import { type ListedClaim, readClaims } from "./names.js";
-import { ERROR, getChildren } from "./protocol.js";
+import { ERROR, getChildren, sync } from "./protocol.js";
 
 /**
  * Reads who stands in line. Whoever asks gets an answer to a question that was sent after it asked, so it sees
@@ -29,6 +29,14 @@ export class Lines {
     const next = running.then(start, start);
     this.#next.set(parent, next);
     return next;
+  }
+
+  /** What anybody has done before this, too: other servers may be ahead of ours. */
+  async latest(parent: string): Promise<readonly ListedClaim[]> {
+    const syncing = this.#client.send(sync(parent));
+    const reading = this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
+    const [, nodes] = await Promise.all([syncing, reading]);
+    return readClaims(nodes ?? []);
   }
 
   #start(parent: string): Promise<readonly ListedClaim[]> {

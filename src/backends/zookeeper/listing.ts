@@ -3,7 +3,7 @@ import { unless } from "./errors.js";
 import { capacityOf } from "./line.js";
 import { decodeName, type ListedClaim } from "./names.js";
 import { parentOf, readValue } from "./place.js";
-import { ERROR, getChildren, getData } from "./protocol.js";
+import { ERROR, getChildren, getData, sync } from "./protocol.js";
 import type { Session } from "./session.js";
 
 const NAMES_AT_ONCE = 50;
@@ -15,8 +15,17 @@ export async function readRecord(
   name: string,
   limit?: number,
 ): Promise<ResourceRecord | undefined> {
+  return recordOf(session, root, name, await session.lines.latest(parentOf(root, name)), limit);
+}
+
+async function recordOf(
+  session: Session,
+  root: string,
+  name: string,
+  listed: readonly ListedClaim[],
+  limit?: number,
+): Promise<ResourceRecord | undefined> {
   const parent = parentOf(root, name);
-  const listed = await session.lines.read(parent);
   const read = listed.slice(0, limit).map((claim) => readClaim(session, parent, name, claim));
   const claims = (await Promise.all(read)).flatMap((claim) => claim ?? []);
   const [first] = claims;
@@ -30,12 +39,17 @@ export async function* readRecords(
   root: string,
   prefix: string,
 ): AsyncIterable<ResourceRecord> {
-  const nodes = await session.client.send(getChildren(root || "/")).catch(unless(ERROR.noNode));
+  const { client, lines } = session;
+  const syncing = client.send(sync(root || "/"));
+  const reading = client.send(getChildren(root || "/")).catch(unless(ERROR.noNode));
+  const [, nodes] = await Promise.all([syncing, reading]);
   const names = (nodes ?? []).flatMap((node) => decodeName(node) ?? []);
   const wanted = names.filter((name) => name.startsWith(prefix)).sort();
   for (let from = 0; from < wanted.length; from += NAMES_AT_ONCE) {
     const some = wanted.slice(from, from + NAMES_AT_ONCE);
-    const records = await Promise.all(some.map((name) => readRecord(session, root, name)));
+    const records = await Promise.all(
+      some.map(async (name) => recordOf(session, root, name, await lines.read(parentOf(root, name)))),
+    );
     yield* records.flatMap((record) => record ?? []);
   }
 }

@@ -6,6 +6,7 @@ export const OP = {
   getData: 4,
   setData: 5,
   getChildren: 8,
+  sync: 9,
   ping: 11,
   multi: 14,
   create2: 15,
@@ -140,6 +141,12 @@ export function getChildren(path: string): Request<string[]> {
     write: (to) => void to.text(path).bool(false),
     read: (from) => from.texts(),
   };
+}
+
+/** What is read after it, on the same connection, is not older than what the leader had when it was sent. */
+export function sync(path: string): Request<void> {
+  // It does not take a majority, so it shows nothing about the session.
+  return { op: OP.sync, writes: false, write: (to) => void to.text(path), read: () => undefined };
 }
 
 /** The paths of all ephemeral nodes of this session below another one. */
