@@ -22,6 +22,11 @@ const openEtcd: Open = async (url, prefix) => {
   return etcd(prefix === undefined ? { url } : { url, prefix });
 };
 
+const openZooKeeper: Open = async (url, prefix) => {
+  const { zookeeper } = await import("./backends/zookeeper/index.js");
+  return zookeeper(prefix === undefined ? { url } : { url, prefix });
+};
+
 const openMemory: Open = async (url, prefix) => {
   refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
   refuseSlashes(url, /^memory:\/\//, "memory: or memory:name, without slashes");
@@ -48,6 +53,8 @@ const ENGINES = new Map<string, Open>([
   ["rediss+cluster", openRedis],
   ["etcd", openEtcd],
   ["etcds", openEtcd],
+  ["zookeeper", openZooKeeper],
+  ["zookeepers", openZooKeeper],
 ]);
 
 /** Opens the engine that the URL names, and makes sure that it answers. */

@@ -14,11 +14,15 @@ export type BackendFactory = (args: never) => Backend | Promise<Backend>;
 export interface ProxiedBackend {
   readonly target: { readonly host: string; readonly port: number };
   open(proxy: { readonly host: string; readonly port: number }): Backend;
+  /** The server itself ends a connection that its client has left behind: what was on its way is never delivered. */
+  readonly endsStaleConnections?: boolean;
 }
 
 /** What a suite needs to know of an engine. What it lacks, it says why. */
 export interface Harness {
   readonly engine: string;
+  /** For how much of its ttl a fresh lease is trusted; all of it, unless the engine says otherwise. */
+  readonly trustedShare?: number;
   /** A new connection. All of them meet at the same locks. */
   open(): Backend;
   /** Real child processes, or the reason why there are none. */

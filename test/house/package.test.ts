@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
-const SUBPATHS = ["", "/core", "/etcd", "/memory", "/redis", "/sqlite", "/testing"].map(
+const SUBPATHS = ["", "/core", "/etcd", "/memory", "/redis", "/sqlite", "/zookeeper", "/testing"].map(
   (path) => `locktender${path}`,
 );
 const CLIENTS = ["@grpc/grpc-js", "@grpc/proto-loader", "ioredis", "redis", "libsql", "better-sqlite3"];
@@ -25,6 +25,7 @@ import { createLocks } from "locktender/core";
 import { memory } from "locktender/memory";
 import { type RedisOptions, redis } from "locktender/redis";
 import { type SqliteOptions, sqlite } from "locktender/sqlite";
+import { type ZooKeeperOptions, zookeeper } from "locktender/zookeeper";
 import { startFaultProxy } from "locktender/testing";
 
 const locks: Locks = await connect("memory:", { ttl: "15s" });
@@ -38,7 +39,8 @@ const own: Locks = createLocks(memory());
 await using lease: Lease = await own.mutex("orders").acquire();
 const late = await own.mutex("orders").acquire({ wait: 0, within: null }).catch((error: unknown) => error);
 const options: [RedisOptions, SqliteOptions] = [{ url: "redis://127.0.0.1" }, { file: "locks.db" }];
-const ready = [redis, sqlite, startFaultProxy].every((open) => typeof open === "function");
+const tree: ZooKeeperOptions = { url: "zookeeper://127.0.0.1", acl: "open" };
+const ready = [redis, sqlite, () => zookeeper(tree), startFaultProxy].every((open) => typeof open === "function");
 console.log(token > 0n && lease.held && late instanceof LockTimeoutError && options.length === 2 && ready);
 `;
 

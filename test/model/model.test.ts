@@ -5,17 +5,23 @@ import fc from "fast-check";
 import { etcd } from "locktender/etcd";
 import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
+import { zookeeper } from "locktender/zookeeper";
 import { afterAll, describe, expect, inject, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
+import { startZooKeeper } from "../servers/zookeeper.js";
 import { betterSqlite3 } from "../support/better-sqlite3.js";
 import { commands, sideBySide, timeless } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const trees = await startZooKeeper();
+afterAll(() => trees.stop());
+
 const BetterSqlite3 = betterSqlite3();
 const engines = {
   etcd: () => etcd({ url: inject("etcd").url, prefix: `model-${process.pid}` }),
+  zookeeper: () => zookeeper({ url: trees.url }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   // Another file: two libraries in one process would drop each other's file locks.
   ...(BetterSqlite3 && {

@@ -1,11 +1,11 @@
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
 import { access } from "node:fs/promises";
-import { delimiter, join } from "node:path";
+import { delimiter, isAbsolute, join } from "node:path";
 import { promisify } from "node:util";
 
 export interface NeededProgram {
-  /** What is looked for on PATH. */
+  /** What is looked for on PATH; or the path of a file that has to be there. */
   program: string;
   /** The Debian package that brings it. */
   package: string;
@@ -46,16 +46,17 @@ async function findMissing(needed: readonly NeededProgram[]): Promise<NeededProg
 }
 
 async function isOnPath(program: string): Promise<boolean> {
+  if (isAbsolute(program)) return isThere(program, constants.R_OK);
   const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-  const found = await Promise.all(
-    folders.map((folder) =>
-      access(join(folder, program), constants.X_OK).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
+  const found = await Promise.all(folders.map((folder) => isThere(join(folder, program), constants.X_OK)));
   return found.includes(true);
+}
+
+function isThere(file: string, how: number): Promise<boolean> {
+  return access(file, how).then(
+    () => true,
+    () => false,
+  );
 }
 
 function packagesOf(programs: readonly NeededProgram[]): string[] {

@@ -1,0 +1,101 @@
+import { backendError, LockError } from "../../core/errors.js";
+import { ERROR } from "./protocol.js";
+
+const NAMES: ReadonlyMap<number, string> = new Map([
+  [-6, "Unimplemented"],
+  [-8, "BadArguments"],
+  [ERROR.connectionLoss, "ConnectionLoss"],
+  [ERROR.noNode, "NoNode"],
+  [ERROR.noAuth, "NoAuth"],
+  [ERROR.badVersion, "BadVersion"],
+  [-108, "NoChildrenForEphemerals"],
+  [ERROR.nodeExists, "NodeExists"],
+  [ERROR.sessionExpired, "SessionExpired"],
+  [-114, "InvalidACL"],
+  [ERROR.authFailed, "AuthFailed"],
+  [ERROR.sessionMoved, "SessionMoved"],
+  [-124, "SessionClosedRequireAuth"],
+  [-125, "QuotaExceeded"],
+  [-127, "Throttled"],
+]);
+
+const ADVICE: ReadonlyMap<number, string> = new Map([
+  [-6, "ZooKeeper 3.6 or later is needed."],
+  [
+    ERROR.noAuth,
+    "Check the user name and the password, and the rights that docs/engines/zookeeper.md lists.",
+  ],
+  [ERROR.authFailed, "The servers do not take these credentials."],
+  [-114, "The option acl says creator, but the url has no user and password."],
+  [-124, "The servers want a user: zookeeper://user:password@host."],
+  [-108, "Something in the way of the prefix is an ephemeral node."],
+]);
+
+/** It may go differently the next time, though nobody changes anything. */
+const PASSING: ReadonlySet<number> = new Set([
+  ERROR.connectionLoss,
+  ERROR.sessionExpired,
+  ERROR.sessionMoved,
+  ERROR.noNode,
+  ERROR.nodeExists,
+  ERROR.badVersion,
+  -127,
+]);
+
+/** What a server said no with. */
+class Refusal extends Error {
+  constructor(
+    readonly code: number,
+    name: string,
+  ) {
+    super(name);
+  }
+}
+
+export function refusal(code: number, where: string): LockError {
+  const name = NAMES.get(code) ?? `error ${code}`;
+  const advice = ADVICE.get(code);
+  return backendError(`ZooKeeper at ${where}: ${name}${advice === undefined ? "" : `. ${advice}`}`, {
+    retryable: PASSING.has(code),
+    cause: new Refusal(code, name),
+  });
+}
+
+/** The number that a server has refused with, if it was one. */
+export function refusalCode(error: unknown): number | undefined {
+  const cause = error instanceof LockError ? error.cause : undefined;
+  return cause instanceof Refusal ? cause.code : undefined;
+}
+
+export function isRefusal(error: unknown, code: number): boolean {
+  return refusalCode(error) === code;
+}
+
+/** Runs on if it was this refusal; anything else is thrown. */
+export function unless(code: number): (error: unknown) => undefined {
+  return (error) => {
+    if (!isRefusal(error, code)) throw error;
+  };
+}
+
+/** The connection did not come about, or broke: what was sent may or may not have been executed. */
+export function unreachable(where: string, problem: string, cause?: unknown): LockError {
+  return backendError(`ZooKeeper at ${where}: ${problem}`, {
+    retryable: true,
+    ...(cause === undefined ? undefined : { cause }),
+  });
+}
+
+/** In words, for a connection that could not be made. */
+export function describeFailure(error: unknown): string {
+  const { code = "", message = String(error) } = error as { code?: string; message?: string };
+  if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
+    return `${code}. Are the servers running, and reachable from here?`;
+  }
+  if (/CERT|TLS|SSL|SELF_SIGNED|ERR_/.test(code)) return `${code}. Check the option tls: ${message}`;
+  return message;
+}
+
+export function closedError(): LockError {
+  return new LockError("closed", "the connection to ZooKeeper is closed.");
+}

@@ -1,0 +1,64 @@
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { lookForSleepMs, type Sent, sendingNow } from "../../core/clock.js";
+import { takeMessage } from "./jute.js";
+import type { ZooKeeperSettings } from "./options.js";
+import { connectFrame, type Handshake } from "./protocol.js";
+
+/** A socket that is on its way to a server. */
+export function dial(
+  { secure, tls }: ZooKeeperSettings,
+  { host, port }: { readonly host: string; readonly port: number },
+): Socket {
+  if (!secure) return connect({ host, port });
+  // A certificate is for a name; an address cannot be asked for by name.
+  return connectTls({
+    host,
+    port,
+    ...tls,
+    ...(/[:]|^[\d.]+$/.test(host) ? undefined : { servername: host }),
+  });
+}
+
+/** Says hello, and waits for the answer. */
+export function greet(
+  socket: Socket,
+  secure: boolean,
+  handshake: Handshake,
+  limitMs: number,
+): Promise<{ sent: Sent; reply: Buffer; rest: Buffer }> {
+  return new Promise((resolve, reject) => {
+    let sent = sendingNow();
+    let received: Buffer = Buffer.alloc(0);
+    const onClose = () =>
+      fail(new Error("the server closes connections at once. Has the ensemble no quorum?"));
+    const onData = (bytes: Buffer) => {
+      received = Buffer.concat([received, bytes]);
+      try {
+        const reply = takeMessage(received);
+        if (reply === undefined) return;
+        stop();
+        resolve({ sent, reply, rest: received.subarray(4 + reply.length) });
+      } catch (error) {
+        fail(error);
+      }
+    };
+    const stop = () => {
+      clearTimeout(timer);
+      socket.off("close", onClose).off("data", onData).off("error", fail);
+      // Whatever becomes of it before it is used or destroyed must not end the process.
+      socket.on("error", () => {});
+    };
+    const fail = (error: unknown) => {
+      stop();
+      reject(error);
+    };
+    const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
+    socket.on("close", onClose).on("data", onData).on("error", fail);
+    socket.once(secure ? "secureConnect" : "connect", () => {
+      lookForSleepMs();
+      sent = sendingNow();
+      socket.write(connectFrame(handshake));
+    });
+  });
+}

@@ -1,0 +1,67 @@
+import { admit } from "../../core/claim.js";
+import type { Client } from "./client.js";
+import { unless } from "./errors.js";
+import { type ListedClaim, readClaims } from "./names.js";
+import { ERROR, getChildren, sync } from "./protocol.js";
+
+/**
+ * Reads who stands in line. Whoever asks gets an answer to a question that was sent after it asked, so it sees
+ * what it has itself sent before; those who ask while one is under way share the next.
+ */
+export class Lines {
+  readonly #client: Client;
+  readonly #running = new Map<string, Promise<readonly ListedClaim[]>>();
+  readonly #next = new Map<string, Promise<readonly ListedClaim[]>>();
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  read(parent: string): Promise<readonly ListedClaim[]> {
+    const running = this.#running.get(parent);
+    if (running === undefined) return this.#start(parent);
+    const known = this.#next.get(parent);
+    if (known !== undefined) return known;
+    const start = () => {
+      this.#next.delete(parent);
+      return this.#start(parent);
+    };
+    const next = running.then(start, start);
+    this.#next.set(parent, next);
+    return next;
+  }
+
+  /** What anybody has done before this, too: other servers may be ahead of ours. */
+  async latest(parent: string): Promise<readonly ListedClaim[]> {
+    const syncing = this.#client.send(sync(parent));
+    const reading = this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
+    const [, nodes] = await Promise.all([syncing, reading]);
+    return readClaims(nodes ?? []);
+  }
+
+  #start(parent: string): Promise<readonly ListedClaim[]> {
+    const reading = this.#read(parent);
+    this.#running.set(parent, reading);
+    return reading;
+  }
+
+  async #read(parent: string): Promise<readonly ListedClaim[]> {
+    try {
+      const nodes = await this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
+      return readClaims(nodes ?? []);
+    } finally {
+      this.#running.delete(parent);
+    }
+  }
+}
+
+/** How many of these claims are granted. A stranger's fits beside nobody, whatever the capacity. */
+export function grantedOf(claims: readonly ListedClaim[], capacity: number): number {
+  const [first] = claims;
+  return first !== undefined && first.capacity === undefined ? 1 : admit(claims, capacity);
+}
+
+/** The capacity that is in force, if anybody but strangers is there. */
+export function capacityOf(claims: readonly ListedClaim[]): number | undefined {
+  return claims.find(({ capacity }) => capacity !== undefined)?.capacity;
+}

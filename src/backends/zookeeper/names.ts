@@ -1,0 +1,71 @@
+import { WHOLE } from "../../core/claim.js";
+
+// Nodes, below the root that the options give:
+//   <name>/_c_<claim id>-<weight>of<capacity>-lock-<sequence>   a claim, ephemeral, below a container
+//   <name>/<anything else with a sequence>                      a claim of a stranger, exclusive, if ephemeral
+//   %session-<id>, %bell-<id>                                    see session.ts
+// In names a % is always escaped, so none of them begins with %session or %bell.
+
+/** What no node may contain: control characters, surrogates and private use, and the last of the plane. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
+const FORBIDDEN = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
+const ESCAPED = /[%/\ue000-\uf8ff\ufff0-\uffff]|[\u{10000}-\u{10ffff}]/gu;
+
+export function isNodeName(text: string): boolean {
+  return !FORBIDDEN.test(text) && text !== "." && text !== "..";
+}
+
+/** One node per name and one name per node. */
+export function encodeName(name: string): string {
+  // Two that mean something else to every tree, and one that does at its root.
+  if (name === "." || name === "..") return name.replaceAll(".", "%2E");
+  if (name === "zookeeper") return "%7Aookeeper";
+  return name.replace(ESCAPED, (char) =>
+    [...Buffer.from(char)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
+  );
+}
+
+/** `undefined`: no name of ours, but perhaps somebody else's node. */
+export function decodeName(node: string): string | undefined {
+  try {
+    const name = decodeURIComponent(node);
+    return encodeName(name) === node ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a claim's node is called, without its sequence. */
+export function claimNode(id: string, weight: number, capacity: number): string {
+  return `_c_${id}-${weight}of${capacity}-lock-`;
+}
+
+/** What the name of a claim's node says. */
+export interface ListedClaim {
+  readonly node: string;
+  readonly id: string;
+  readonly sequence: number;
+  readonly weight: number;
+  /** `undefined`: a stranger's, which fits beside nobody. */
+  readonly capacity: number | undefined;
+}
+
+const OURS = /^_c_(.+)-(\d+)of(\d+)-lock-(-?\d{9,10})$/;
+/** Ten digits; a minus counts as one of them, except before the longest. One that follows `lock-` is a minus. */
+const STRANGERS = /(?:lock-|(?<=-))(-\d{9,10})$|(?:^|\D)(\d{10})$/;
+
+/** In the order of their coming. The sequence is a signed number of 32 bits that wraps around. */
+export function readClaims(nodes: readonly string[]): ListedClaim[] {
+  const claims = nodes.flatMap((node) => readClaim(node) ?? []);
+  return claims.sort((a, b) => (a.sequence - b.sequence) | 0);
+}
+
+function readClaim(node: string): ListedClaim | undefined {
+  const [, id, weight, capacity, sequence] = OURS.exec(node) ?? [];
+  if (id !== undefined) {
+    return { node, id, sequence: Number(sequence), weight: Number(weight), capacity: Number(capacity) };
+  }
+  const [, negative, theirs = negative] = STRANGERS.exec(node) ?? [];
+  if (theirs === undefined) return undefined;
+  return { node, id: node, sequence: Number(theirs), weight: WHOLE, capacity: undefined };
+}

@@ -1,0 +1,250 @@
+import type { Socket } from "node:net";
+import { lookForSleepMs, nowMs, type Sent, sendingNow } from "../../core/clock.js";
+import type { LockError } from "../../core/errors.js";
+import { describeFailure, refusal, unreachable } from "./errors.js";
+import { dial, greet } from "./greeting.js";
+import { JuteReader, messageLength, takeMessage } from "./jute.js";
+import type { ZooKeeperSettings } from "./options.js";
+import {
+  authFrame,
+  ERROR,
+  type Handshake,
+  NODE_DELETED,
+  pingFrame,
+  type Request,
+  readConnected,
+  requestFrame,
+  XID,
+} from "./protocol.js";
+
+/** How many times as long a request may wait if others before it are answered meanwhile. */
+const MOST_PATIENCE = 10;
+
+interface Pending {
+  readonly request: Request<unknown>;
+  readonly sent: Sent;
+  resolve(value: unknown): void;
+  reject(error: LockError): void;
+}
+
+export interface WireEvents {
+  /** Something goes out now; and a write that went out then was acknowledged. */
+  sending(atMs: number): void;
+  proven(sent: Sent): void;
+  /** The node of a watch was deleted, or only changed. */
+  changed(path: string, deleted: boolean): void;
+  /** It is of no use any more; what was pending has failed. */
+  lost(error: LockError): void;
+}
+
+/** One connection to one server. Requests go out at once and are answered in their order. */
+export class Wire {
+  readonly #socket: Socket;
+  readonly #where: string;
+  readonly #replyMs: number;
+  readonly #events: WireEvents;
+  readonly #pending = new Map<number, Pending>();
+  #outgoing: Buffer[] = [];
+  #incoming: Buffer[] = [];
+  #incomingLength = 0;
+  #lastXid = 0;
+  #lastSentMs = nowMs();
+  /** When something last arrived. */
+  #heardMs = nowMs();
+  /** A ping is out since then. */
+  #pingMs: number | undefined;
+  #watchdog: NodeJS.Timeout | undefined;
+  #pinger: NodeJS.Timeout | undefined;
+  #failure: LockError | undefined;
+  /** The newest change that this session has seen, which no server may fall behind. */
+  lastZxid: bigint;
+
+  private constructor(socket: Socket, where: string, replyMs: number, lastZxid: bigint, events: WireEvents) {
+    this.#socket = socket;
+    this.#where = where;
+    this.#replyMs = replyMs;
+    this.#events = events;
+    this.lastZxid = lastZxid;
+  }
+
+  /** Connects, and makes the session or takes it over. `undefined` if it is over. */
+  static async open(
+    settings: ZooKeeperSettings,
+    server: { readonly host: string; readonly port: number },
+    handshake: Handshake,
+    limitMs: number,
+    events: WireEvents,
+  ): Promise<{ wire: Wire; session: Omit<Handshake, "lastZxid">; sent: Sent } | undefined> {
+    const where = `${server.host}:${server.port}`;
+    const socket = dial(settings, server);
+    try {
+      const { sent, reply, rest } = await greet(socket, settings.secure, handshake, limitMs);
+      const session = readConnected(reply);
+      if (session.timeoutMs <= 0) {
+        socket.destroy();
+        return undefined;
+      }
+      const replyMs = Math.min(settings.timeoutMs, (session.timeoutMs * 2) / 3);
+      const wire = new Wire(socket, where, replyMs, handshake.lastZxid, events);
+      wire.#start(settings, session.timeoutMs, rest);
+      return { wire, session, sent };
+    } catch (error) {
+      socket.destroy();
+      throw unreachable(where, describeFailure(error), error);
+    }
+  }
+
+  #start({ address: { username, password } }: ZooKeeperSettings, timeoutMs: number, rest: Buffer): void {
+    const socket = this.#socket;
+    // What is waited for keeps the process alive; a connection alone does not.
+    socket.setNoDelay(true).unref();
+    socket.on("data", (bytes) => this.#received(bytes));
+    socket.on("error", (error) => this.#fail(unreachable(this.#where, describeFailure(error), error)));
+    socket.on("close", () => this.#fail(unreachable(this.#where, "the server has closed the connection.")));
+    if (username !== undefined && password !== undefined) this.#out(authFrame(username, password));
+    // Often enough that the leader always knows of the last third of the timeout: see trust.ts.
+    this.#pinger = setInterval(() => this.#ping(timeoutMs / 8), timeoutMs / 4).unref();
+    if (rest.length > 0) this.#received(rest);
+  }
+
+  send<T>(request: Request<T>): Promise<T> {
+    const failure = this.#failure;
+    if (failure !== undefined) return Promise.reject(failure);
+    return new Promise<T>((resolve, reject) => {
+      this.#lastXid = (this.#lastXid + 1) & 0x7fffffff;
+      const sent = this.#out(requestFrame(this.#lastXid, request));
+      this.#pending.set(this.#lastXid, {
+        request,
+        sent,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
+      this.#watchPending();
+    });
+  }
+
+  get failure(): LockError | undefined {
+    return this.#failure;
+  }
+
+  /** Whoever waits for an answer is told that there will be none. */
+  close(error: LockError): void {
+    this.#fail(error);
+  }
+
+  #out(frame: Buffer): Sent {
+    lookForSleepMs();
+    const sent = sendingNow();
+    this.#events.sending(sent.atMs);
+    this.#lastSentMs = sent.atMs;
+    // All that is asked for in one turn goes out as one packet.
+    if (this.#outgoing.length === 0) queueMicrotask(() => this.#flush());
+    this.#outgoing.push(frame);
+    return sent;
+  }
+
+  #flush(): void {
+    const [first] = this.#outgoing;
+    if (first === undefined || this.#failure !== undefined) return;
+    this.#socket.write(this.#outgoing.length === 1 ? first : Buffer.concat(this.#outgoing));
+    this.#outgoing = [];
+  }
+
+  #ping(quietMs: number): void {
+    if (this.#pingMs !== undefined || nowMs() - this.#lastSentMs < quietMs) return;
+    this.#pingMs = this.#out(pingFrame()).atMs;
+    this.#watchPending();
+  }
+
+  /** One timer for all requests: the oldest one tells whether the server still answers. */
+  #watchPending(): void {
+    const busy = this.#pending.size > 0;
+    if (this.#watchdog === undefined) {
+      this.#watchdog = setTimeout(() => this.#look(), this.#replyMs);
+      if (!busy) this.#watchdog.unref();
+    } else if (busy) this.#watchdog.ref();
+  }
+
+  /** A server that answers something is alive; but no request may wait for ever behind others. */
+  #look(): void {
+    this.#watchdog = undefined;
+    const [oldest] = this.#pending.values();
+    const sinceMs = Math.min(oldest?.sent.atMs ?? Infinity, this.#pingMs ?? Infinity);
+    if (sinceMs === Infinity) return;
+    const replyMs = this.#replyMs;
+    const untilMs = Math.min(Math.max(sinceMs, this.#heardMs) + replyMs, sinceMs + replyMs * MOST_PATIENCE);
+    const restMs = untilMs - nowMs();
+    if (restMs > 0) {
+      this.#watchdog = setTimeout(() => this.#look(), Math.ceil(restMs));
+      if (oldest === undefined) this.#watchdog.unref();
+      return;
+    }
+    this.#fail(unreachable(this.#where, `no answer within ${Math.round(replyMs)} ms.`));
+  }
+
+  #received(bytes: Buffer): void {
+    this.#heardMs = nowMs();
+    this.#incoming.push(bytes);
+    this.#incomingLength += bytes.length;
+    try {
+      // A long message comes in many pieces; they are joined once, when it is whole.
+      const [first = bytes] = this.#incoming;
+      if (first.length >= 4 && this.#incomingLength < 4 + messageLength(first)) return;
+      let rest = this.#incoming.length === 1 ? bytes : Buffer.concat(this.#incoming);
+      for (let message = takeMessage(rest); message !== undefined; message = takeMessage(rest)) {
+        rest = rest.subarray(4 + message.length);
+        this.#handle(new JuteReader(message));
+        if (this.#failure !== undefined) return;
+      }
+      this.#incoming = rest.length === 0 ? [] : [rest];
+      this.#incomingLength = rest.length;
+    } catch (error) {
+      this.#fail(unreachable(this.#where, "this does not speak ZooKeeper's language.", error));
+    }
+  }
+
+  #handle(from: JuteReader): void {
+    const xid = from.int();
+    const zxid = from.long();
+    const code = from.int();
+    if (zxid > this.lastZxid) this.lastZxid = zxid;
+    if (xid === XID.ping) {
+      this.#pingMs = undefined;
+    } else if (xid === XID.watchEvent) {
+      const type = from.int();
+      from.int();
+      this.#events.changed(from.text(), type === NODE_DELETED);
+    } else if (xid === XID.auth) {
+      if (code !== 0) this.#fail(refusal(code, this.#where));
+    } else {
+      this.#answer(xid, code, from);
+    }
+  }
+
+  #answer(xid: number, code: number, from: JuteReader): void {
+    const pending = this.#pending.get(xid);
+    if (pending === undefined) throw new Error("an answer to nothing");
+    this.#pending.delete(xid);
+    if (this.#pending.size === 0) this.#watchdog?.unref();
+    if (code === 0) {
+      if (pending.request.writes) this.#events.proven(pending.sent);
+      pending.resolve(pending.request.read(from));
+      return;
+    }
+    const error = refusal(code, this.#where);
+    pending.reject(error);
+    // The session is connected elsewhere, or nowhere: there is nothing to be had here any more.
+    if (code === ERROR.sessionMoved || code === ERROR.sessionExpired) this.#fail(error);
+  }
+
+  #fail(error: LockError): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    clearInterval(this.#pinger);
+    clearTimeout(this.#watchdog);
+    this.#socket.destroy();
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
+    this.#events.lost(error);
+  }
+}

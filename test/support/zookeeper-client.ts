@@ -1,0 +1,61 @@
+import { Client } from "#lib/backends/zookeeper/client.js";
+import { unless } from "#lib/backends/zookeeper/errors.js";
+import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
+import {
+  type Acl,
+  type Created,
+  create,
+  ERROR,
+  getChildren,
+  getData,
+  multi,
+  OPEN_ACL,
+  remove,
+} from "#lib/backends/zookeeper/protocol.js";
+
+/** Looks at the tree, and meddles with it, beside the locks. */
+export class TestClient {
+  private constructor(private readonly client: Client) {}
+
+  static async open(url: string, timeoutMs = 10_000): Promise<TestClient> {
+    return new TestClient(await Client.open(readZooKeeperOptions({ url, timeout: "5s" }), timeoutMs));
+  }
+
+  async children(path: string): Promise<readonly string[]> {
+    return (await this.client.send(getChildren(path)).catch(unless(ERROR.noNode))) ?? [];
+  }
+
+  async data(path: string): Promise<string | undefined> {
+    return (await this.client.send(getData(path, false)).catch(unless(ERROR.noNode)))?.data.toString();
+  }
+
+  create(path: string, mode: number, acl: readonly Acl[] = OPEN_ACL): Promise<Created> {
+    return this.client.send(create(path, Buffer.alloc(0), acl, mode));
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.client.send(remove(path)).catch(unless(ERROR.noNode));
+  }
+
+  /** In one step, as nobody may be let in by the first half of it. */
+  async removeAll(path: string): Promise<void> {
+    for (let attempt = 0; attempt < 50; attempt++) {
+      const paths = await this.#below(path);
+      const results = await this.client.send(multi(paths.map(remove)));
+      if (results.every(({ error }) => error === 0)) return;
+    }
+    throw new Error(`${path} changes too fast to be removed`);
+  }
+
+  /** With the deepest first. */
+  async #below(path: string): Promise<string[]> {
+    const nodes = await this.client.send(getChildren(path)).catch(unless(ERROR.noNode));
+    if (nodes === undefined) return [];
+    const below = await Promise.all(nodes.map((node) => this.#below(`${path}/${node}`)));
+    return [...below.flat(), path];
+  }
+
+  close(): Promise<void> {
+    return this.client.close(true);
+  }
+}

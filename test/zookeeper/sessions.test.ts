@@ -1,0 +1,171 @@
+import { execFile } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { createLocks, type Locks, type LocksOptions } from "locktender";
+import { zookeeper } from "locktender/zookeeper";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { Trust } from "#lib/backends/zookeeper/trust.js";
+import { WorkerProcess } from "#lib/testing/worker-process.js";
+import { askServer, startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
+import { TestClient } from "../support/zookeeper-client.js";
+
+let server: ZooKeeper;
+beforeAll(async () => {
+  server = await startZooKeeper({ config: ["maxSessionTimeout=9000"] });
+});
+afterAll(() => server.stop());
+
+let names = 0;
+let name: string;
+beforeEach(() => {
+  name = `session-${++names}`;
+});
+
+function open(options: LocksOptions = {}): Locks {
+  const locks = createLocks(zookeeper({ url: server.url }), { ttl: "6s", ...options });
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  return locks;
+}
+
+async function worker(options: LocksOptions = {}): Promise<WorkerProcess> {
+  const module = new URL("../support/zookeeper-backend.mjs", import.meta.url).href;
+  const started = await WorkerProcess.start({ module, args: { url: server.url } }, { ttl: "6s", ...options });
+  onTestFinished(() => started.kill());
+  return started;
+}
+
+async function received(): Promise<number> {
+  const [node] = server.nodes;
+  const text = await askServer(node?.host ?? "", node?.port ?? 0, "srvr");
+  return Number(/^Received: (\d+)/m.exec(text)?.[1]);
+}
+
+describe("what it costs", () => {
+  test("a free lock is taken and given back with three requests", async () => {
+    const locks = open();
+    await locks.mutex(name).run(() => undefined);
+    const before = await received();
+    for (let cycle = 0; cycle < 100; cycle++) await locks.mutex(name).run(() => undefined);
+    // And a ping or two; and the question itself.
+    expect((await received()) - before).toBeLessThanOrEqual(305);
+  });
+
+  test("a name that was never used costs no more", async () => {
+    const locks = open();
+    await locks.mutex(name).run(() => undefined);
+    const before = await received();
+    for (let index = 0; index < 100; index++) await locks.mutex(`${name}-${index}`).run(() => undefined);
+    expect((await received()) - before).toBeLessThanOrEqual(305);
+  });
+
+  test("similar times to live share a session, and so a connection", async () => {
+    const locks = open();
+    const [node] = server.nodes;
+    const count = async () =>
+      (await askServer(node?.host ?? "", node?.port ?? 0, "cons")).split("\n").filter((line) => line !== "")
+        .length;
+    await locks.mutex(name).acquire({ ttl: "6s" });
+    const before = await count();
+    await locks.mutex(`${name}-2`).acquire({ ttl: 5_800 });
+    expect(await count()).toBe(before);
+    await locks.mutex(`${name}-3`).acquire({ ttl: "3s" });
+    expect(await count()).toBe(before + 1);
+  });
+});
+
+describe("how long a session lasts", () => {
+  test("a ttl below what the servers allow is raised to that", async () => {
+    const lease = await open().mutex(name).acquire({ ttl: 100 });
+    expect(lease.remainingMs()).toBeGreaterThan(200);
+    await sleep(1_000);
+    expect(lease.held).toBe(true);
+  });
+
+  test("what the servers cannot keep is refused, and it says what to do", async () => {
+    const locks = open();
+    const refused = { code: "unsupported", message: expect.stringContaining("at most 9000 ms") };
+    await expect(locks.mutex(name).acquire({ ttl: "10s" })).rejects.toMatchObject(refused);
+    await expect(locks.mutex(name).acquire({ ttl: "7s", renew: false })).rejects.toMatchObject(refused);
+    await expect(locks.mutex(name).acquire({ minHold: "7s" })).rejects.toMatchObject(refused);
+    expect(await locks.mutex(name).run({ maxHold: "1h" }, (lease) => lease.held)).toBe(true);
+    expect(await locks.mutex(name).run({ ttl: "6s", renew: false }, (lease) => lease.held)).toBe(true);
+  });
+
+  test("an idle connection does not keep a process alive, and a held lock neither", async () => {
+    const script = `
+      const { connect } = await import("locktender");
+      const locks = await connect(${JSON.stringify(server.url)}, { ttl: "6s" });
+      await locks.mutex(${JSON.stringify(name)}).acquire();
+      console.log("done");`;
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
+      timeout: 5_000,
+    });
+    expect(stdout).toBe("done\n");
+  });
+});
+
+describe("minHold", () => {
+  test.each(["right after the grant", "right after the release"])(
+    "nobody is let in earlier, though the process dies %s",
+    async (when) => {
+      const holder = await worker({ ttl: 600 });
+      const { lease } = await holder.acquire(name, { minHold: "2s" });
+      const grantedAt = performance.now();
+      if (when.endsWith("release")) expect(await holder.release(lease)).toBe(true);
+      await holder.kill();
+      const next = await open().mutex(name).acquire({ wait: "20s" });
+      expect(performance.now() - grantedAt).toBeGreaterThanOrEqual(1_950);
+      expect(performance.now() - grantedAt).toBeLessThan(2_000 * 1.5 + 1_000);
+      await next.release();
+    },
+  );
+});
+
+describe("nodes of ours that others delete", () => {
+  test("the session goes on when somebody has deleted its nodes", async () => {
+    const locks = open({ ttl: 900 });
+    const lease = await locks.mutex(name).acquire();
+    const client = await TestClient.open(server.url, 5_000);
+    for (const node of await client.children("/locktender")) {
+      if (node.startsWith("%")) await client.remove(`/locktender/${node}`);
+    }
+    await sleep(1_500);
+    expect(lease.held).toBe(true);
+    await open().forceRelease(name, { reason: "still heard" });
+    await expect.poll(() => lease.signal.reason?.reason).toBe("still heard");
+    await client.close();
+  });
+});
+
+describe("trust", () => {
+  test("it lasts two thirds of the timeout from the sending of an acknowledged write", () => {
+    const trust = new Trust(900);
+    trust.attached(1_000);
+    expect(trust.deadlineMs).toBe(-Infinity);
+    trust.sending(1_200);
+    trust.proven({ atMs: 1_200, sleptMs: 0 });
+    expect(trust.deadlineMs).toBe(1_800);
+    trust.sending(1_400);
+    expect(trust.deadlineMs).toBe(1_800);
+  });
+
+  test("after a silence of our own the first writes prove less: the leader may not have heard of us yet", () => {
+    const trust = new Trust(900);
+    trust.attached(1_000);
+    trust.sending(1_700);
+    trust.proven({ atMs: 1_700, sleptMs: 0 });
+    expect(trust.deadlineMs).toBe(1_900);
+    trust.sending(1_950);
+    trust.proven({ atMs: 1_950, sleptMs: 0 });
+    expect(trust.deadlineMs).toBe(2_550);
+  });
+
+  test("an answer that comes late takes nothing back", () => {
+    const trust = new Trust(900);
+    trust.attached(1_000);
+    for (const atMs of [1_100, 1_200]) trust.sending(atMs);
+    trust.proven({ atMs: 1_200, sleptMs: 0 });
+    trust.proven({ atMs: 1_100, sleptMs: 0 });
+    expect(trust.deadlineMs).toBe(1_800);
+  });
+});
