@@ -162,6 +162,8 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
           slotsRefreshTimeout: address.hosts.length > 1 ? timeoutMs / 2 : timeoutMs,
           // The default of 16 attempts would outlast the time that a request may take.
           maxRedirections: 4,
+          // While a slot moves, we have a better answer than to try the same again.
+          retryDelayOnTryAgain: 5,
           clusterRetryStrategy: retryStrategy,
           redisOptions: common,
         })
