@@ -1,10 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import type { Certificate } from "./certificate.js";
 import { freePort, freePorts } from "./free-port.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 
 export interface RedisNode extends Stoppable {
+  /** Where clients find it. */
   port: number;
+  /** Where it speaks without TLS, to the tests alone: the same, if it does so to everybody. */
+  plainPort: number;
   process: ServerProcess;
 }
 
@@ -47,54 +51,53 @@ const DATA_CONFIG = [
   "repl-diskless-sync-delay 0", // else a master waits 5 s for more replicas to come before it syncs the first
 ];
 
-export async function startRedisSingle(): Promise<RedisSingle> {
-  const node = await startNode("redis", await freePort(), DATA_CONFIG);
-  return { url: `redis://${addresses([node])}`, node, stop: () => node.stop() };
+export async function startRedisSingle(tls?: Certificate): Promise<RedisSingle> {
+  const node = await startNode("redis", await freePort(), DATA_CONFIG, { tls });
+  return { url: `${scheme(tls)}://${addresses([node])}`, node, stop: () => node.stop() };
 }
 
 /** Three masters without replicas that share the slots evenly. */
-export async function startRedisCluster(): Promise<RedisCluster> {
+export async function startRedisCluster(tls?: Certificate): Promise<RedisCluster> {
   const ports = await freePorts(3);
   const busPorts = await freePorts(3);
   const nodes = await allOrNone(
-    ports.map((port, index) =>
-      startNode("cluster", port, [
-        ...DATA_CONFIG,
-        "cluster-enabled yes",
-        `cluster-port ${busPorts[index]}`,
-        "cluster-node-timeout 5000",
-      ]),
-    ),
+    ports.map((port, index) => {
+      const bus = ["cluster-enabled yes", `cluster-port ${busPorts[index]}`, "cluster-node-timeout 5000"];
+      return startNode("cluster", port, [...DATA_CONFIG, ...bus], { tls });
+    }),
   );
   return await orStop(nodes, async () => {
     const firstSlots = ports.map((_, index) => Math.floor((SLOTS * index) / ports.length));
-    for (const [index, port] of ports.entries()) {
+    for (const [index, { plainPort }] of nodes.entries()) {
       // With epochs that differ from the start, no rounds of gossip are needed to tell the claims apart.
-      await askRedis(port, "CLUSTER", "SET-CONFIG-EPOCH", index + 1);
+      await askRedis(plainPort, "CLUSTER", "SET-CONFIG-EPOCH", index + 1);
       const lastSlot = (firstSlots[index + 1] ?? SLOTS) - 1;
-      await askRedis(port, "CLUSTER", "ADDSLOTSRANGE", firstSlots[index] ?? 0, lastSlot);
+      await askRedis(plainPort, "CLUSTER", "ADDSLOTSRANGE", firstSlots[index] ?? 0, lastSlot);
       for (const [other, otherPort] of ports.entries()) {
-        if (other < index) await askRedis(port, "CLUSTER", "MEET", HOST, otherPort, busPorts[other] ?? 0);
+        if (other < index)
+          await askRedis(plainPort, "CLUSTER", "MEET", HOST, otherPort, busPorts[other] ?? 0);
       }
     }
     const signs = ["cluster_state:ok", `cluster_slots_ok:${SLOTS}`, `cluster_known_nodes:${ports.length}`];
-    await Promise.all(ports.map((port) => untilTold(port, ["CLUSTER", "INFO"], signs)));
-    return { url: `redis+cluster://${addresses(nodes)}`, nodes, stop: () => stopAll(nodes) };
+    await Promise.all(nodes.map((node) => untilTold(node.plainPort, ["CLUSTER", "INFO"], signs)));
+    return { url: `${scheme(tls)}+cluster://${addresses(nodes)}`, nodes, stop: () => stopAll(nodes) };
   });
 }
 
 /** A master with two replicas, watched by three sentinels of which two must agree: fails over in 2-3 s. */
-export async function startRedisSentinel(): Promise<RedisSentinel> {
+export async function startRedisSentinel(tls?: Certificate): Promise<RedisSentinel> {
   const [masterPort = 0, ...replicaPorts] = await freePorts(3);
   const sentinelPorts = await freePorts(3);
   const replicaConfig = [...DATA_CONFIG, `replicaof ${HOST} ${masterPort}`];
-  const master = await startNode("master", masterPort, DATA_CONFIG);
+  const master = await startNode("master", masterPort, DATA_CONFIG, { tls });
   const running = [master];
   return await orStop(running, async () => {
-    const replicas = await allOrNone(replicaPorts.map((port) => startNode("replica", port, replicaConfig)));
+    const replicas = await allOrNone(
+      replicaPorts.map((port) => startNode("replica", port, replicaConfig, { tls })),
+    );
     running.push(...replicas);
     // A sentinel looks for replicas as it starts and then every 10 s only, so they must be there by then.
-    await untilTold(masterPort, ["INFO", "replication"], [/state=online[\s\S]*state=online/]);
+    await untilTold(master.plainPort, ["INFO", "replication"], [/state=online[\s\S]*state=online/]);
 
     const sentinelConfig = [
       `sentinel monitor ${MASTER_NAME} ${HOST} ${masterPort} 2`,
@@ -102,12 +105,14 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
       `sentinel failover-timeout ${MASTER_NAME} 3000`,
     ];
     const sentinels = await allOrNone(
-      sentinelPorts.map((port) => startNode("sentinel", port, sentinelConfig, ["--sentinel"])),
+      sentinelPorts.map((port) =>
+        startNode("sentinel", port, sentinelConfig, { tls, flags: ["--sentinel"] }),
+      ),
     );
     running.push(...sentinels);
     const signs = ["status=ok", "slaves=2", "sentinels=3"];
-    await Promise.all(sentinelPorts.map((port) => untilTold(port, ["INFO", "sentinel"], signs)));
-    const url = `redis+sentinel://${addresses(sentinels)}/${MASTER_NAME}`;
+    await Promise.all(sentinels.map((node) => untilTold(node.plainPort, ["INFO", "sentinel"], signs)));
+    const url = `${scheme(tls)}+sentinel://${addresses(sentinels)}/${MASTER_NAME}`;
     return { url, masterName: MASTER_NAME, master, replicas, sentinels, stop: () => stopAll(running) };
   });
 }
@@ -149,9 +154,18 @@ async function startNode(
   name: string,
   port: number,
   config: readonly string[],
-  flags: readonly string[] = [],
+  { tls, flags = [] }: { tls?: Certificate | undefined; flags?: readonly string[] },
 ): Promise<RedisNode> {
-  const lines = [`port ${port}`, `bind ${HOST}`, "protected-mode no", "daemonize no", ...config];
+  const plainPort = tls === undefined ? port : await freePort();
+  const secured = tls === undefined ? [] : tlsConfig(port, tls);
+  const lines = [
+    `port ${plainPort}`,
+    ...secured,
+    `bind ${HOST}`,
+    "protected-mode no",
+    "daemonize no",
+    ...config,
+  ];
   const process = await ServerProcess.start({
     name: `${name}-${port}`,
     program: REDIS_PROGRAM.program,
@@ -160,11 +174,28 @@ async function startNode(
     files: { [CONFIG_FILE]: `${lines.join("\n")}\n` },
     answers: async (pid) => {
       // Another server may have taken the port a moment before ours; then it is not ours that answers.
-      const info = String(await askRedis(port, "INFO", "server"));
-      if (!info.includes(`process_id:${pid}\r\n`)) throw new Error(`port ${port} is another server's`);
+      const info = String(await askRedis(plainPort, "INFO", "server"));
+      if (!info.includes(`process_id:${pid}\r\n`)) throw new Error(`port ${plainPort} is another server's`);
     },
   });
-  return { port, process, stop: () => process.stop() };
+  return { port, plainPort, process, stop: () => process.stop() };
+}
+
+/** TLS for clients and among the servers. */
+function tlsConfig(port: number, { certFile, keyFile }: Certificate): string[] {
+  return [
+    `tls-port ${port}`,
+    `tls-cert-file ${certFile}`,
+    `tls-key-file ${keyFile}`,
+    `tls-ca-cert-file ${certFile}`,
+    "tls-auth-clients no",
+    "tls-replication yes",
+    "tls-cluster yes",
+  ];
+}
+
+function scheme(tls: Certificate | undefined): string {
+  return tls === undefined ? "redis" : "rediss";
 }
 
 function addresses(nodes: readonly RedisNode[]): string {

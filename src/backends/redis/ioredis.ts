@@ -147,6 +147,8 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
           // The default of 16 attempts would outlast the time that a request may take.
           maxRedirections: 4,
           clusterRetryStrategy: retryStrategy,
+          // By itself it looks up addresses, and would hold a certificate against those instead of the names.
+          ...(tls ? { dnsLookup: keepName } : undefined),
           redisOptions: common,
         })
       : new Redis({
@@ -169,6 +171,10 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
     throw lastError ?? error;
   }
   return fromIoredis(client, timeoutMs, async () => client.disconnect());
+}
+
+function keepName(host: string, resolved: (error: null, host: string) => void): void {
+  resolved(null, host);
 }
 
 // A client without a listener for "error" prints to the console; what fails is told by its command.
