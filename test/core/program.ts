@@ -27,6 +27,11 @@ export interface Program {
   readonly ended: Promise<Ended>;
 }
 
+export interface ProgramOptions {
+  readonly nodeArgs?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 const LONGEST_MS = 20_000;
 
 /**
@@ -34,7 +39,7 @@ const LONGEST_MS = 20_000;
  * `memory`, `redis` and `sleep` are at hand in it. One that does not end by itself is killed: then
  * `signal` says so.
  */
-export function start(source: string, options: { readonly nodeArgs?: readonly string[] } = {}): Program {
+export function start(source: string, options: ProgramOptions = {}): Program {
   const startedAt = performance.now();
   const text0 = `
     import { connect, createLocks } from ${JSON.stringify(compiled("index.js"))};
@@ -43,7 +48,11 @@ export function start(source: string, options: { readonly nodeArgs?: readonly st
     import { setTimeout as sleep } from "node:timers/promises";
     ${source}`;
   const args = [...(options.nodeArgs ?? []), "--input-type=module", "--eval", text0];
-  const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, args, {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...options.env },
+  });
   const lastResort = setTimeout(() => child.kill("SIGKILL"), LONGEST_MS);
   const err = text(child.stderr);
   let out = "";
@@ -70,6 +79,6 @@ export function start(source: string, options: { readonly nodeArgs?: readonly st
   };
 }
 
-export function run(source: string, options: { readonly nodeArgs?: readonly string[] } = {}): Promise<Ended> {
+export function run(source: string, options: ProgramOptions = {}): Promise<Ended> {
   return start(source, options).ended;
 }

@@ -40,13 +40,14 @@ describe.concurrent("npm start", () => {
     const lines = await output("take-turns/main.mjs");
     const log = lines.join("\n");
     expect(lines.at(-1)).toBe("All of it held.");
+    // Who is next depends on who was back in the queue first.
     expect(log).toMatch(
-      /Anna is killed in the middle of its work \(SIGKILL\)\n.*Ben is in, \d+ ms after the kill/,
+      /Anna is killed in the middle of its work \(SIGKILL\)\n.*\w+ is in, \d+ ms after the kill/,
     );
     expect(log).toMatch(
-      /Cleo is stopped in the middle of its work \(SIGSTOP\)\n.*Dan is in, \d+ ms after the stop/,
+      /Cleo is stopped in the middle of its work \(SIGSTOP\)\n.*\w+ is in, \d+ ms after the stop/,
     );
-    expect(log).toContain("Cleo wants to write another order 6: refused, its token is too old");
+    expect(log).toMatch(/Cleo wants to write another order \d+: refused, its token is too old/);
     expect(log).toContain('Cleo is told by lease.signal: "paused"');
     const facts = lines.slice(lines.indexOf("What was seen:") + 1, -2);
     expect(facts).toHaveLength(9);

@@ -79,6 +79,26 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     expect((await waiting).held).toBe(true);
   });
 
+  test.each(["+ping", "-ping"])("it stays while the server answers, if only to refuse: %s", async (right) => {
+    const client = look(server.node.port);
+    await client.call("ACL", "SETUSER", "asked", "reset", "on", ">secret", "~*", "&*", "+@all", right);
+    const url = server.url.replace("://", "://asked:secret@");
+    const locks = open({ ...options("asked"), url, timeout: "400ms" });
+    await locks.mutex("x").acquire();
+    await channelOf(client, `${library}-asked`);
+    const connection = async () =>
+      /^id=\d+/.exec(String(await client.call("CLIENT", "LIST", "TYPE", "pubsub")))?.[0];
+    const before = await connection();
+    await client.config("RESETSTAT");
+    const asked = async () => {
+      const found = /_ping:calls=(\d+).*rejected_calls=(\d+)/.exec(await client.info("commandstats"));
+      return Number(found?.[1] ?? 0) + Number(found?.[2] ?? 0);
+    };
+    await expect.poll(asked, { timeout: 10_000 }).toBeGreaterThan(0);
+    await sleep(500);
+    expect(await connection()).toBe(before);
+  });
+
   test("a ring for an older ticket of the same claim is not believed", async () => {
     const client = look(server.node.port);
     const locks = open(options("old"), { ttl: "60s" });

@@ -1,10 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import type { Certificate } from "./certificate.js";
 import { freePort, freePorts } from "./free-port.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 
 export interface RedisNode extends Stoppable {
+  /** Where clients find it. */
   port: number;
+  /** Where it speaks without TLS, to the tests alone: the same, if it does so to everybody. */
+  plainPort: number;
   process: ServerProcess;
 }
 
@@ -22,6 +26,7 @@ export interface RedisCluster extends Stoppable {
 }
 
 export interface RedisClusterOptions {
+  readonly tls?: Certificate;
   /** Which of the three masters have a replica, by their place in the order of slots. */
   withReplica?: readonly number[];
   /** After this time of silence the others take a node for dead. */
@@ -57,68 +62,78 @@ const DATA_CONFIG = [
   "repl-diskless-sync-delay 0", // else a master waits 5 s for more replicas to come before it syncs the first
 ];
 
-export async function startRedisSingle(): Promise<RedisSingle> {
-  const node = await startNode("redis", await freePort(), DATA_CONFIG);
-  return { url: `redis://${addresses([node])}`, node, stop: () => node.stop() };
+export async function startRedisSingle(tls?: Certificate): Promise<RedisSingle> {
+  const node = await startNode("redis", await freePort(), DATA_CONFIG, { tls });
+  return { url: `${scheme(tls)}://${addresses([node])}`, node, stop: () => node.stop() };
 }
 
 /** Three masters that share the slots evenly, by default without replicas. */
 export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
-  const { withReplica = [], nodeTimeoutMs = 5_000 } = options;
+  const { withReplica = [], nodeTimeoutMs = 5_000, tls } = options;
   const ports = await freePorts(MASTERS + withReplica.length);
   const busPorts = await freePorts(ports.length);
   const running = await allOrNone(
-    ports.map((port, index) =>
-      startNode("cluster", port, [
-        ...DATA_CONFIG,
-        "cluster-enabled yes",
-        `cluster-port ${busPorts[index]}`,
-        `cluster-node-timeout ${nodeTimeoutMs}`,
-      ]),
-    ),
+    ports.map((port, index) => {
+      const timeout = `cluster-node-timeout ${nodeTimeoutMs}`;
+      const bus = ["cluster-enabled yes", `cluster-port ${busPorts[index]}`, timeout];
+      return startNode("cluster", port, [...DATA_CONFIG, ...bus], { tls });
+    }),
   );
   return await orStop(running, async () => {
     const nodes = running.slice(0, MASTERS);
     const replicas = running.slice(MASTERS);
     const firstSlots = nodes.map((_, index) => Math.floor((SLOTS * index) / MASTERS));
-    for (const [index, port] of ports.entries()) {
+    for (const [index, { plainPort }] of running.entries()) {
       // With epochs that differ from the start, no rounds of gossip are needed to tell the claims apart.
-      await askRedis(port, "CLUSTER", "SET-CONFIG-EPOCH", index + 1);
+      await askRedis(plainPort, "CLUSTER", "SET-CONFIG-EPOCH", index + 1);
       const lastSlot = (firstSlots[index + 1] ?? SLOTS) - 1;
       const firstSlot = firstSlots[index];
-      if (firstSlot !== undefined) await askRedis(port, "CLUSTER", "ADDSLOTSRANGE", firstSlot, lastSlot);
+      if (firstSlot !== undefined) await askRedis(plainPort, "CLUSTER", "ADDSLOTSRANGE", firstSlot, lastSlot);
       for (const [other, otherPort] of ports.entries()) {
-        if (other < index) await askRedis(port, "CLUSTER", "MEET", HOST, otherPort, busPorts[other] ?? 0);
+        if (other < index)
+          await askRedis(plainPort, "CLUSTER", "MEET", HOST, otherPort, busPorts[other] ?? 0);
       }
     }
     const signs = ["cluster_state:ok", `cluster_slots_ok:${SLOTS}`, `cluster_known_nodes:${ports.length}`];
-    await Promise.all(ports.map((port) => untilTold(port, ["CLUSTER", "INFO"], signs)));
+    await Promise.all(running.map((node) => untilTold(node.plainPort, ["CLUSTER", "INFO"], signs)));
     for (const [index, replica] of replicas.entries()) {
-      await replicate(replica, nodes[withReplica[index] ?? 0]?.port ?? 0);
+      await replicate(replica, nodes[withReplica[index] ?? 0]?.plainPort ?? 0);
     }
-    return { url: `redis+cluster://${addresses(nodes)}`, nodes, replicas, stop: () => stopAll(running) };
+    return {
+      url: `${scheme(tls)}+cluster://${addresses(nodes)}`,
+      nodes,
+      replicas,
+      stop: () => stopAll(running),
+    };
   });
 }
 
 /** Makes an empty node of a cluster the replica of another, and waits until it has its data. */
 async function replicate(replica: RedisNode, masterPort: number): Promise<void> {
-  await askRedis(replica.port, "CLUSTER", "REPLICATE", String(await askRedis(masterPort, "CLUSTER", "MYID")));
-  await untilTold(replica.port, ["INFO", "replication"], ["master_link_status:up"]);
+  await askRedis(
+    replica.plainPort,
+    "CLUSTER",
+    "REPLICATE",
+    String(await askRedis(masterPort, "CLUSTER", "MYID")),
+  );
+  await untilTold(replica.plainPort, ["INFO", "replication"], ["master_link_status:up"]);
   await untilTold(masterPort, ["INFO", "replication"], ["state=online"]);
 }
 
 /** A master with two replicas, watched by three sentinels of which two must agree: fails over in 2-3 s. */
-export async function startRedisSentinel(): Promise<RedisSentinel> {
+export async function startRedisSentinel(tls?: Certificate): Promise<RedisSentinel> {
   const [masterPort = 0, ...replicaPorts] = await freePorts(3);
   const sentinelPorts = await freePorts(3);
   const replicaConfig = [...DATA_CONFIG, `replicaof ${HOST} ${masterPort}`];
-  const master = await startNode("master", masterPort, DATA_CONFIG);
+  const master = await startNode("master", masterPort, DATA_CONFIG, { tls });
   const running = [master];
   return await orStop(running, async () => {
-    const replicas = await allOrNone(replicaPorts.map((port) => startNode("replica", port, replicaConfig)));
+    const replicas = await allOrNone(
+      replicaPorts.map((port) => startNode("replica", port, replicaConfig, { tls })),
+    );
     running.push(...replicas);
     // A sentinel looks for replicas as it starts and then every 10 s only, so they must be there by then.
-    await untilTold(masterPort, ["INFO", "replication"], [/state=online[\s\S]*state=online/]);
+    await untilTold(master.plainPort, ["INFO", "replication"], [/state=online[\s\S]*state=online/]);
 
     const sentinelConfig = [
       `sentinel monitor ${MASTER_NAME} ${HOST} ${masterPort} 2`,
@@ -126,12 +141,14 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
       `sentinel failover-timeout ${MASTER_NAME} 3000`,
     ];
     const sentinels = await allOrNone(
-      sentinelPorts.map((port) => startNode("sentinel", port, sentinelConfig, ["--sentinel"])),
+      sentinelPorts.map((port) =>
+        startNode("sentinel", port, sentinelConfig, { tls, flags: ["--sentinel"] }),
+      ),
     );
     running.push(...sentinels);
     const signs = ["status=ok", "slaves=2", "sentinels=3"];
-    await Promise.all(sentinelPorts.map((port) => untilTold(port, ["INFO", "sentinel"], signs)));
-    const url = `redis+sentinel://${addresses(sentinels)}/${MASTER_NAME}`;
+    await Promise.all(sentinels.map((node) => untilTold(node.plainPort, ["INFO", "sentinel"], signs)));
+    const url = `${scheme(tls)}+sentinel://${addresses(sentinels)}/${MASTER_NAME}`;
     return { url, masterName: MASTER_NAME, master, replicas, sentinels, stop: () => stopAll(running) };
   });
 }
@@ -173,9 +190,18 @@ async function startNode(
   name: string,
   port: number,
   config: readonly string[],
-  flags: readonly string[] = [],
+  { tls, flags = [] }: { tls?: Certificate | undefined; flags?: readonly string[] },
 ): Promise<RedisNode> {
-  const lines = [`port ${port}`, `bind ${HOST}`, "protected-mode no", "daemonize no", ...config];
+  const plainPort = tls === undefined ? port : await freePort();
+  const secured = tls === undefined ? [] : tlsConfig(port, tls);
+  const lines = [
+    `port ${plainPort}`,
+    ...secured,
+    `bind ${HOST}`,
+    "protected-mode no",
+    "daemonize no",
+    ...config,
+  ];
   const process = await ServerProcess.start({
     name: `${name}-${port}`,
     program: REDIS_PROGRAM.program,
@@ -184,11 +210,28 @@ async function startNode(
     files: { [CONFIG_FILE]: `${lines.join("\n")}\n` },
     answers: async (pid) => {
       // Another server may have taken the port a moment before ours; then it is not ours that answers.
-      const info = String(await askRedis(port, "INFO", "server"));
-      if (!info.includes(`process_id:${pid}\r\n`)) throw new Error(`port ${port} is another server's`);
+      const info = String(await askRedis(plainPort, "INFO", "server"));
+      if (!info.includes(`process_id:${pid}\r\n`)) throw new Error(`port ${plainPort} is another server's`);
     },
   });
-  return { port, process, stop: () => process.stop() };
+  return { port, plainPort, process, stop: () => process.stop() };
+}
+
+/** TLS for clients and among the servers. */
+function tlsConfig(port: number, { certFile, keyFile }: Certificate): string[] {
+  return [
+    `tls-port ${port}`,
+    `tls-cert-file ${certFile}`,
+    `tls-key-file ${keyFile}`,
+    `tls-ca-cert-file ${certFile}`,
+    "tls-auth-clients no",
+    "tls-replication yes",
+    "tls-cluster yes",
+  ];
+}
+
+function scheme(tls: Certificate | undefined): string {
+  return tls === undefined ? "redis" : "rediss";
 }
 
 function addresses(nodes: readonly RedisNode[]): string {

@@ -1,7 +1,7 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 
-/** Answers that say: this will not get better by asking again. */
-const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b/;
+/** What says: this will not get better by asking again. */
+const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b|certificate/;
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)/, "Check the user name and the password."],
   [
@@ -11,8 +11,16 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^OOM/, "The server's memory is full; raise maxmemory."],
   [/^READONLY/, "This server is a replica; connect to the master, or through Sentinel."],
   [
-    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT|ECONNRESET|^not connected/,
+    /certificate/,
+    "Node.js must trust whoever signed it: name that authority by NODE_EXTRA_CA_CERTS, or bring a client of your own.",
+  ],
+  [
+    /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT|^not connected/,
     "Is the server running, and reachable from here?",
+  ],
+  [
+    /ECONNRESET|Connection is closed|Socket closed/,
+    "Is the server running, and does the URL say rediss just where it speaks TLS?",
   ],
 ];
 

@@ -165,6 +165,8 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
           // While a slot moves, we have a better answer than to try the same again.
           retryDelayOnTryAgain: 5,
           clusterRetryStrategy: retryStrategy,
+          // By itself it looks up addresses, and would hold a certificate against those instead of the names.
+          ...(tls ? { dnsLookup: keepName } : undefined),
           redisOptions: common,
         })
       : new Redis({
@@ -200,6 +202,10 @@ async function load(): Promise<Module> {
   };
   const Redis = module.Redis ?? module.default;
   return { Redis, Cluster: module.Cluster ?? module.default.Cluster };
+}
+
+function keepName(host: string, resolved: (error: null, host: string) => void): void {
+  resolved(null, host);
 }
 
 // A client without a listener for "error" prints to the console; what fails is told by its command.
