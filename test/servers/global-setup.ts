@@ -8,6 +8,7 @@ import {
   startRedisSingle,
 } from "./redis.js";
 import { allOrNone, type Stoppable, stopAll } from "./server-process.js";
+import { CURATOR_PROGRAMS, ZOOKEEPER_PROGRAMS } from "./zookeeper.js";
 
 export interface ProvidedNode {
   port: number;
@@ -41,9 +42,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (single) project.provide("redisSingle", { url: single, nodes: [] });
   if (cluster) project.provide("redisCluster", { url: cluster, nodes: [] });
   if (sentinel) project.provide("redisSentinel", { url: sentinel, nodes: [], sentinels: [] });
-  if (single && cluster && sentinel) return async () => {};
+  // Here and not only where they are used: the tests run side by side, and only one of them could install.
+  const redis = single && cluster && sentinel ? [] : [REDIS_PROGRAM];
+  await ensurePrograms([...redis, ...ZOOKEEPER_PROGRAMS, ...CURATOR_PROGRAMS]);
 
-  await ensurePrograms([REDIS_PROGRAM]);
   const starting: Promise<Stoppable>[] = [];
   if (!single) starting.push(provideSingle(project));
   if (!cluster) starting.push(provideCluster(project));
