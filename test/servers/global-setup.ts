@@ -1,6 +1,7 @@
 import type { TestProject } from "vitest/node";
 import { OPENSSL_PROGRAM } from "./certificates.js";
 import { ETCD_PROGRAM, ETCDCTL_PROGRAM, type EtcdNode, startEtcd } from "./etcd.js";
+import { IP_PROGRAM } from "./private-network.js";
 import { ensurePrograms } from "./programs.js";
 import {
   REDIS_PROGRAM,
@@ -10,6 +11,7 @@ import {
   startRedisSingle,
 } from "./redis.js";
 import { allOrNone, type Stoppable, stopAll } from "./server-process.js";
+import { CURATOR_PROGRAMS, ZOOKEEPER_PROGRAMS } from "./zookeeper.js";
 
 export interface ProvidedNode {
   port: number;
@@ -55,7 +57,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide("redisSentinel", { url: given.redisSentinel, nodes: [], sentinels: [] });
   }
 
-  await ensurePrograms([REDIS_PROGRAM, ETCD_PROGRAM, ETCDCTL_PROGRAM, OPENSSL_PROGRAM]);
+  // Here and not only where they are used: the tests run side by side, and only one of them could install.
+  await ensurePrograms([
+    REDIS_PROGRAM,
+    ETCD_PROGRAM,
+    ETCDCTL_PROGRAM,
+    OPENSSL_PROGRAM,
+    IP_PROGRAM,
+    ...ZOOKEEPER_PROGRAMS,
+    ...CURATOR_PROGRAMS,
+  ]);
   const starting: Promise<Stoppable>[] = [
     provideEtcd(project, "etcd", 1),
     provideEtcd(project, "etcdEnsemble", 3),

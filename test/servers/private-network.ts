@@ -3,6 +3,9 @@ import { randomInt } from "node:crypto";
 import { promisify } from "node:util";
 import type { Stoppable } from "./server-process.js";
 
+/** Where it is missing or not allowed, the tests that need it are skipped. */
+export const IP_PROGRAM = { program: "ip", package: "iproute2" };
+
 const run = promisify(execFile);
 const ip = (...args: string[]) => run("ip", args);
 

@@ -45,9 +45,9 @@ export const ZOOKEEPER_PROGRAMS = [
     .map((file) => ({ program: file, package: packageOf(file) })),
 ];
 
+/** The library brings along what its server needs. */
 function packageOf(file: string): string {
-  if (file.includes("slf4j")) return "libslf4j-java";
-  return file.includes("zookeeper") ? "libzookeeper-java" : "zookeeper";
+  return file.includes("slf4j") ? "libslf4j-java" : "libzookeeper-java";
 }
 
 export const classPath = (...names: string[]): string =>
