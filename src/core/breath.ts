@@ -3,19 +3,24 @@ import { nowMs } from "./clock.js";
 /** For how long steps may follow one another without timers and sockets getting their turn. */
 const LONGEST_TURN_MS = 10;
 
-let sinceMs = -Infinity;
+let turnSinceMs: number | undefined;
 let breathing: Promise<void> | undefined;
 
 /**
  * An engine inside this process answers before the event loop turns: a loop of locks would keep every timer
- * from running, also those that renew. So now and then whoever asks next waits for one turn, and all who come
- * meanwhile wait with it, so that nobody overtakes.
+ * from running, also those that renew. So whoever asks when a turn has lasted for too long waits for the next
+ * one, and all who come meanwhile wait with it, so that nobody overtakes.
  */
 export function breathe(): Promise<void> | undefined {
-  if (breathing === undefined && nowMs() - sinceMs >= LONGEST_TURN_MS) {
+  if (breathing !== undefined) return breathing;
+  if (turnSinceMs === undefined) {
+    turnSinceMs = nowMs();
+    setImmediate(() => {
+      turnSinceMs = undefined;
+    });
+  } else if (nowMs() - turnSinceMs >= LONGEST_TURN_MS) {
     breathing = new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
       breathing = undefined;
-      sinceMs = nowMs();
     });
   }
   return breathing;

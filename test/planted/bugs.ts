@@ -157,7 +157,9 @@ export const BUGS: readonly Bug[] = [
   },
   {
     name: "a holder told only when others may already be in",
-    edits: [{ file: "core/place.js", find: "- driftMs(this.ttlMs)", replace: "+ 150" }],
+    edits: [
+      { file: "core/place.js", find: "- driftMs(Math.max(this.ttlMs, remainingMs))", replace: "+ 150" },
+    ],
     caughtBy: [SINGLE, "scenario S3: the holder of a fixed lease is told"],
   },
   {
@@ -231,6 +233,7 @@ export const BUGS: readonly Bug[] = [
         find: "lease.hold.connection === connection && lease.held",
         replace: "lease.hold.connection === connection",
       },
+      { file: "core/reentry.js", find: "!first.lease.held", replace: "false" },
     ],
     caughtBy: [MEMORY, "work that outlives its lease is a stranger"],
   },
