@@ -18,7 +18,9 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
-    // Tests that run side by side mostly wait; more of them than cores would only slow each other down.
+    // Tests mostly wait, so two files run side by side even where there are only two cores.
+    maxWorkers: 2,
+    // Within a file, more of them than cores would only slow each other down.
     maxConcurrency: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -213,6 +213,7 @@ export class Hold implements PlaceListener {
   }
 
   rung(): void {
-    // A hint to ask again means nothing to a holder: the keeper asks.
+    // News may have been missed before the bell stood, and the next renewal may be far away.
+    this.connection.keeper.hurry(this.place);
   }
 }
