@@ -86,6 +86,12 @@ export function unreachable(where: string, problem: string, cause?: unknown): Lo
   });
 }
 
+/** It was written to a connection whose other end was closed already. */
+export function reachedNobody(error: unknown): boolean {
+  const cause = error instanceof LockError ? error.cause : undefined;
+  return cause instanceof Error && "code" in cause && cause.code === "EPIPE";
+}
+
 /** In words, for a connection that could not be made. */
 export function describeFailure(error: unknown): string {
   const { code = "", message = String(error) } = error as { code?: string; message?: string };

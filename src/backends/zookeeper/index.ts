@@ -14,7 +14,7 @@ import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { watchBlockers } from "./blockers.js";
 import { Entry, refusalBehind } from "./entry.js";
-import { isRefusal, unless } from "./errors.js";
+import { isRefusal, reachedNobody, unless } from "./errors.js";
 import { Obituaries, takeAway } from "./forcing.js";
 import { readRecord, readRecords } from "./listing.js";
 import type { ListedClaim } from "./names.js";
@@ -316,13 +316,17 @@ class ZooKeeperBackend implements Backend {
   }
 }
 
-/** A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. */
+/**
+ * A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. And
+ * what was written to a connection that the server had closed long before, while we did not run, reached nobody.
+ */
 async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await act();
     } catch (error) {
-      if (!isRefusal(error, ERROR.sessionExpired) || attempt === MOST_SESSIONS) throw error;
+      const inVain = isRefusal(error, ERROR.sessionExpired) || reachedNobody(error);
+      if (!inVain || attempt === MOST_SESSIONS) throw error;
     }
   }
 }
