@@ -47,11 +47,11 @@ describe.each([
   ["sqlite", () => sqlite({ file: join(folder, "locks.db") })],
 ])("a loop of locks on %s", (_, backend) => {
   test("lets timers run, and other leases be renewed", async () => {
-    const locks = open(backend(), { ttl: 400 });
+    const locks = open(backend(), { ttl: 900 });
     const other = await locks.mutex("other").acquire();
     let ticks = 0;
     const timer = setInterval(() => ticks++, 10);
-    const untilMs = performance.now() + 1_200;
+    const untilMs = performance.now() + 2_000;
     while (performance.now() < untilMs) await locks.mutex("loop").run(() => undefined);
     clearInterval(timer);
     expect(ticks).toBeGreaterThan(20);

@@ -73,16 +73,16 @@ export const closing: readonly Case[] = [
     name: "while a closing connection waits for its callbacks, their locks are renewed",
     async run(bench) {
       const name = bench.name();
-      const locks = bench.connect({ ttl: 300 });
+      const locks = bench.connect({ ttl: 600 });
       const run = locks.mutex(name).run(async ({ signal }) => {
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
-        await sleep(700);
+        await sleep(900);
       });
       run.catch(() => undefined);
       await holds(locks, name);
-      const closed = locks.close({ drain: 600, abort: "5s" });
+      const closed = locks.close({ drain: 900, abort: "5s" });
       const other = bench.connect();
-      for (let round = 0; round < 11; round++) {
+      for (let round = 0; round < 15; round++) {
         assert.equal(await other.mutex(name).tryAcquire(), null);
         await sleep(100);
       }
