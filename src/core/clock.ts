@@ -11,7 +11,7 @@ export function nowMs(): number {
 /** Sleeps shorter than this are not told apart from the coarseness of `os.uptime()`. */
 const SHORTEST_SLEEP_MS = 1_000;
 /** Falling asleep and waking up again takes a machine longer than this, also by its monotonic clock. */
-const FASTEST_SLEEP_MS = 1;
+const FASTEST_SLEEP_MS = 5;
 
 let awakeOffsetMs = uptime() * 1_000 - performance.now();
 let lastMs = performance.now();
@@ -21,8 +21,7 @@ let slept = 0;
  * How long the machine has slept since we started, as far as it has been looked at: the monotonic clock
  * stands still in a sleep, `os.uptime()` does not. It may only end trust, so it never goes back.
  */
-export function lookForSleepMs(): number {
-  const monotonicMs = performance.now();
+export function lookForSleepMs(monotonicMs = performance.now()): number {
   // The uptime costs a system call or three: who asks for many locks in a row pays for it once.
   if (monotonicMs >= lastMs && monotonicMs < lastMs + FASTEST_SLEEP_MS) return slept;
   const offsetMs = uptime() * 1_000 - monotonicMs;
@@ -48,7 +47,8 @@ export interface Sent {
 
 export function sendingNow(): Sent {
   // Looked for now, or the answer would be held to be older than a sleep that was over by then.
-  return { sleptMs: lookForSleepMs(), atMs: nowMs() };
+  const atMs = nowMs();
+  return { sleptMs: lookForSleepMs(atMs), atMs };
 }
 
 /**

@@ -80,8 +80,9 @@ export class Place {
 
   /** Clocks are compared at each look: a timer that sets a flag is late exactly when it matters. */
   trusted(): boolean {
-    lookForSleepMs();
-    return nowMs() < this.trustedUntilMs();
+    const atMs = nowMs();
+    lookForSleepMs(atMs);
+    return atMs < this.trustedUntilMs();
   }
 
   /** Once it is not trusted: whether it would still be, had the machine not slept. */
