@@ -51,6 +51,12 @@ export function sendingNow(): Sent {
   return { sleptMs: lookForSleepMs(atMs), atMs };
 }
 
+/** What is left of a time that counts from a sending; a sleep of the machine since then is part of it. */
+export function restMs(sent: Sent, lengthMs: number): number {
+  const atMs = nowMs();
+  return Math.max(0, sent.atMs + lengthMs - atMs - (lookForSleepMs(atMs) - sent.sleptMs));
+}
+
 /**
  * What is taken off every time to live, because the engine's clock and ours may run at different speeds
  * and because telling a holder takes a moment.

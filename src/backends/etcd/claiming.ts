@@ -1,6 +1,6 @@
 import type { Answer, ClaimRequest } from "../../core/backend.js";
 import { worthWatching } from "../../core/claim.js";
-import { nowMs } from "../../core/clock.js";
+import { nowMs, sendingNow } from "../../core/clock.js";
 import type { Desk } from "./desk.js";
 import { mayEnter, mismatchOf, tooBusy, write } from "./entry.js";
 import { isStill, type ListedClaim } from "./keys.js";
@@ -129,7 +129,8 @@ export class Claiming {
   /** The first granted answer: a fixed or a minimal time begins, and needs a lease of its own. */
   async #granted(request: ClaimRequest, place: EtcdPlace): Promise<boolean> {
     const { key, ticket = 0n, fixed, minHoldMs, waited } = place;
-    const atMs = nowMs();
+    const sent = sendingNow();
+    const { atMs } = sent;
     if (!fixed && minHoldMs === 0) {
       place.grant(atMs);
       // Since when it is held is for people to see; nobody waits for that.
@@ -145,7 +146,7 @@ export class Claiming {
     });
     if (!succeeded) return false;
     place.grant(atMs);
-    place.alone = { lease, untilMs: atMs + Math.min(lengthMs, Number(TTL) * 1_000) };
+    place.alone = { lease, sent, lengthMs: Math.min(lengthMs, Number(TTL) * 1_000) };
     place.written = value;
     return true;
   }

@@ -2,16 +2,13 @@ import { type Address, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
+import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
 
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */
   readonly url: string;
   /** PEM texts for `etcds://`: who signed the servers, and who we are. */
-  readonly tls?: {
-    readonly ca?: string | Buffer;
-    readonly cert?: string | Buffer;
-    readonly key?: string | Buffer;
-  };
+  readonly tls?: TlsOptions;
   /** What the keys begin with; `"locktender"` if not given. `""` shares names with `etcdctl lock`. */
   readonly prefix?: string;
   /** How long one request may take; `"2s"` if not given. */
@@ -21,7 +18,7 @@ export interface EtcdOptions {
 export interface EtcdSettings {
   readonly address: Address;
   readonly secure: boolean;
-  readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+  readonly tls: TlsTexts;
   /** Every key begins with this. */
   readonly root: string;
   readonly timeoutMs: number;
@@ -61,19 +58,4 @@ export function readEtcdOptions(options: EtcdOptions): EtcdSettings {
     root: prefix === "" ? "" : `${prefix}/`,
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
   };
-}
-
-function readTls(tls: NonNullable<EtcdOptions["tls"]>): EtcdSettings["tls"] {
-  knownOptions(tls, new Set(["ca", "cert", "key"]), "tls");
-  const texts: { ca?: Buffer; cert?: Buffer; key?: Buffer } = {};
-  for (const name of ["ca", "cert", "key"] as const) {
-    const text = tls[name];
-    if (text === undefined) continue;
-    if (typeof text !== "string" && !Buffer.isBuffer(text))
-      throw invalidOption(`tls.${name}: give the PEM text.`);
-    texts[name] = Buffer.from(text);
-  }
-  if ((texts.cert === undefined) !== (texts.key === undefined))
-    throw invalidOption("tls: cert and key go together.");
-  return texts;
 }

@@ -1,6 +1,6 @@
 import type { ClaimRequest } from "../../core/backend.js";
 import type { Owner } from "../../core/claim.js";
-import { nowMs } from "../../core/clock.js";
+import { restMs, type Sent } from "../../core/clock.js";
 import { claimKey } from "./keys.js";
 import { Line } from "./line.js";
 import type { Long } from "./messages.js";
@@ -44,7 +44,7 @@ export class EtcdPlace {
   /** It was not granted at once. */
   waited = false;
   /** A lease that keeps this claim alone, and until when: of a fixed length, or of a minimal one. */
-  alone: { readonly lease: Long; readonly untilMs: number } | undefined;
+  alone: { readonly lease: Long; readonly sent: Sent; readonly lengthMs: number } | undefined;
   /** A request to make it has not been answered: it may still come true. */
   doubtful = false;
   /** Released, but kept until its minimal time is over. */
@@ -77,7 +77,9 @@ export class EtcdPlace {
   }
 
   remainingMs(): number {
-    return this.alone === undefined ? this.session.remainingMs() : Math.max(0, this.alone.untilMs - nowMs());
+    return this.alone === undefined
+      ? this.session.remainingMs()
+      : restMs(this.alone.sent, this.alone.lengthMs);
   }
 
   heldUntilMs(): number {

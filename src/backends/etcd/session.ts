@@ -1,4 +1,4 @@
-import { nowMs } from "../../core/clock.js";
+import { nowMs, restMs, type Sent, sendingNow } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { sessionKey } from "./keys.js";
 import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
@@ -19,8 +19,8 @@ export function textOf(key: Buffer): string {
 export class Session {
   readonly ttlMs: number;
   readonly key: Buffer;
-  /** Nobody may trust it past this, on our monotonic clock. */
-  #deadlineMs: number;
+  /** The last sending that showed that it is alive: it may be trusted for its ttl from then. */
+  #proven: Sent;
   #epoch = 0;
   #gone = false;
   #refreshing: Promise<ReadonlySet<string> | undefined> | undefined;
@@ -34,18 +34,18 @@ export class Session {
     root: string,
     readonly lease: Long,
     ttlS: number,
-    sentMs: number,
+    sent: Sent,
   ) {
     this.ttlMs = ttlS * 1_000;
     this.key = sessionKey(root, lease);
-    this.#deadlineMs = sentMs + this.ttlMs;
+    this.#proven = sent;
   }
 
   static async open(rpc: EtcdRpc, root: string, ttlMs: number): Promise<Session> {
-    const sentMs = nowMs();
+    const sent = sendingNow();
     // Whole seconds, and the servers may give more than was asked for.
     const { ID, TTL } = await rpc.grantLease(Math.max(1, Math.ceil(ttlMs / 1_000)));
-    const session = new Session(rpc, root, ID, Number(TTL), sentMs);
+    const session = new Session(rpc, root, ID, Number(TTL), sent);
     await rpc.txn({ success: [{ request_put: { key: session.key, value: session.#value(), lease: ID } }] });
     return session;
   }
@@ -55,7 +55,7 @@ export class Session {
   }
 
   remainingMs(): number {
-    return this.#gone ? 0 : Math.max(0, this.#deadlineMs - nowMs());
+    return this.#gone ? 0 : restMs(this.#proven, this.ttlMs);
   }
 
   /** A condition for requests that must not come true once they were called off. */
@@ -96,14 +96,14 @@ export class Session {
    */
   async #refresh(counting: boolean): Promise<ReadonlySet<string> | undefined> {
     for (let attempt = 0; attempt < MOST_ELECTIONS; attempt++) {
-      const sentMs = nowMs();
+      const sent = sendingNow();
       const beat = await this.rpc.keepAlive(this.lease);
       const kept = counting ? (await this.rpc.timeToLive(this.lease, true)).keys : [];
       const { header, count } = await this.rpc.range({ key: this.key, keys_only: true });
       if (count === "0") this.#gone = true;
       if (this.#gone) return undefined;
       if (Number(beat.TTL) <= 0 || header.raft_term !== beat.header.raft_term) continue;
-      this.#deadlineMs = Math.max(this.#deadlineMs, sentMs + this.ttlMs);
+      if (restMs(sent, this.ttlMs) > restMs(this.#proven, this.ttlMs)) this.#proven = sent;
       return new Set(kept.map(textOf));
     }
     throw backendError("etcd is electing a leader.", { retryable: true });

@@ -2,6 +2,7 @@ import { type Address, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
+import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
 import { isNodeName } from "./names.js";
 import { type Acl, CREATOR_ACL, OPEN_ACL } from "./protocol.js";
 
@@ -9,11 +10,7 @@ export interface ZooKeeperOptions {
   /** `zookeeper://user:password@h1:2181,h2/chroot`, or `zookeepers://` with TLS. */
   readonly url: string;
   /** PEM texts for `zookeepers://`: who signed the servers, and who we are. */
-  readonly tls?: {
-    readonly ca?: string | Buffer;
-    readonly cert?: string | Buffer;
-    readonly key?: string | Buffer;
-  };
+  readonly tls?: TlsOptions;
   /** Where the locks are, below the chroot; `"locktender"` if not given. `""` shares names with Curator. */
   readonly prefix?: string;
   /** How long one request may take; `"2s"` if not given. */
@@ -25,7 +22,7 @@ export interface ZooKeeperOptions {
 export interface ZooKeeperSettings {
   readonly address: Address;
   readonly secure: boolean;
-  readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+  readonly tls: TlsTexts;
   /** The path of the node that all locks are below; empty for the root of the tree. */
   readonly root: string;
   readonly timeoutMs: number;
@@ -77,21 +74,4 @@ export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettin
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
     acl: acl === "creator" ? CREATOR_ACL : OPEN_ACL,
   };
-}
-
-function readTls(tls: NonNullable<ZooKeeperOptions["tls"]>): ZooKeeperSettings["tls"] {
-  knownOptions(tls, new Set(["ca", "cert", "key"]), "tls");
-  const texts: { ca?: Buffer; cert?: Buffer; key?: Buffer } = {};
-  for (const name of ["ca", "cert", "key"] as const) {
-    const text = tls[name];
-    if (text === undefined) continue;
-    if (typeof text !== "string" && !Buffer.isBuffer(text)) {
-      throw invalidOption(`tls.${name}: give the PEM text.`);
-    }
-    texts[name] = Buffer.from(text);
-  }
-  if ((texts.cert === undefined) !== (texts.key === undefined)) {
-    throw invalidOption("tls: cert and key go together.");
-  }
-  return texts;
 }
