@@ -3,6 +3,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { HOST_VARIABLE } from "../servers/global-setup.js";
 import { BUGS, type Bug } from "./bugs.js";
 
 // The suite must bite. Each bug is planted in a copy of the compiled code, and the test whose business it
@@ -54,9 +55,7 @@ async function run(dist: string, file: string, pattern: string): Promise<Outcome
     env: {
       ...process.env,
       LOCKTENDER_DIST: dist,
-      LOCKTENDER_TEST_REDIS_URL: inject("redisSingle").url,
-      LOCKTENDER_TEST_REDIS_CLUSTER_URL: inject("redisCluster").url,
-      LOCKTENDER_TEST_REDIS_SENTINEL_URL: inject("redisSentinel").url,
+      [HOST_VARIABLE]: inject("servers"),
     },
   });
   await new Promise((resolve) => child.on("exit", resolve));
