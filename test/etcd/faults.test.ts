@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LockEvent } from "locktender";
-import { startFaultProxy } from "locktender/testing";
+import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Etcd, type EtcdNode, startEtcd } from "../servers/etcd.js";
 import { type PrivateHost, PrivateNetwork } from "../servers/private-network.js";
@@ -24,6 +24,17 @@ let name = "";
 beforeEach(({ task }) => {
   name = task.name;
 });
+
+/** A proxy in front of each server. */
+function between(): Promise<FaultProxy[]> {
+  return Promise.all(
+    ensemble.nodes.map(async ({ host, port }) => {
+      const proxy = await startFaultProxy({ target: { host, port } });
+      onTestFinished(() => proxy.close());
+      return proxy;
+    }),
+  );
+}
 
 describe("of three servers", () => {
   test("the leader is killed: holders keep, waiters get in, and tokens grow", async () => {
@@ -71,10 +82,7 @@ describe("of three servers", () => {
   });
 
   test("scenario S14: the client is cut off from all of them: it is told before the next one is in", async () => {
-    const proxies = await Promise.all(
-      ensemble.nodes.map(({ host, port }) => startFaultProxy({ target: { host, port } })),
-    );
-    onTestFinished(async () => void (await Promise.all(proxies.map((proxy) => proxy.close()))));
+    const proxies = await between();
     const { toldMs, enteredMs, tokens, loss } = await succession(
       name,
       openAt(proxies, options),
@@ -86,6 +94,25 @@ describe("of three servers", () => {
     expect(toldMs).toBeLessThan(enteredMs);
     expect(tokens[1]).toBeGreaterThan(tokens[0]);
     expect(loss).toBe("expired");
+  });
+
+  test("scenario S13: the reply to a claim is lost, and another server finds it: once, with its token", async () => {
+    const proxies = await between();
+    const locks = openAt(proxies, { ...options, ttl: "10s" });
+    const watcher = openAt(ensemble.nodes, options);
+    await locks.mutex(`${name}, before`).run(() => undefined);
+    const cuts = proxies.map((proxy) => proxy.cutBeforeReply((data) => data.includes("S13")));
+    for (const one of cuts) one.catch(() => undefined);
+    const asked = locks.mutex(name).acquire();
+    await Promise.race(cuts);
+    const made = (await watcher.inspect(name)).holders.map(({ token }) => token);
+    const lease = await asked;
+    expect(made).toEqual([lease.token]);
+    const { holders, waiters } = await watcher.inspect(name);
+    expect(holders.map(({ token }) => token)).toEqual(made);
+    expect(waiters).toEqual([]);
+    expect(await lease.release()).toBe(true);
+    expect((await watcher.inspect(name)).holders).toEqual([]);
   });
 });
 
