@@ -4,7 +4,6 @@ import { promisify } from "node:util";
 import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { zookeeper } from "locktender/zookeeper";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { Trust } from "#lib/backends/zookeeper/trust.js";
 import { WorkerProcess } from "#lib/testing/worker-process.js";
 import { askServer, startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
 import { TestClient } from "../support/zookeeper-client.js";
@@ -134,38 +133,5 @@ describe("nodes of ours that others delete", () => {
     await open().forceRelease(name, { reason: "still heard" });
     await expect.poll(() => lease.signal.reason?.reason).toBe("still heard");
     await client.close();
-  });
-});
-
-describe("trust", () => {
-  test("it lasts two thirds of the timeout from the sending of an acknowledged write", () => {
-    const trust = new Trust(900);
-    trust.attached(1_000);
-    expect(trust.deadlineMs).toBe(-Infinity);
-    trust.sending(1_200);
-    trust.proven({ atMs: 1_200, sleptMs: 0 });
-    expect(trust.deadlineMs).toBe(1_800);
-    trust.sending(1_400);
-    expect(trust.deadlineMs).toBe(1_800);
-  });
-
-  test("after a silence of our own the first writes prove less: the leader may not have heard of us yet", () => {
-    const trust = new Trust(900);
-    trust.attached(1_000);
-    trust.sending(1_700);
-    trust.proven({ atMs: 1_700, sleptMs: 0 });
-    expect(trust.deadlineMs).toBe(1_900);
-    trust.sending(1_950);
-    trust.proven({ atMs: 1_950, sleptMs: 0 });
-    expect(trust.deadlineMs).toBe(2_550);
-  });
-
-  test("an answer that comes late takes nothing back", () => {
-    const trust = new Trust(900);
-    trust.attached(1_000);
-    for (const atMs of [1_100, 1_200]) trust.sending(atMs);
-    trust.proven({ atMs: 1_200, sleptMs: 0 });
-    trust.proven({ atMs: 1_100, sleptMs: 0 });
-    expect(trust.deadlineMs).toBe(1_800);
   });
 });

@@ -53,7 +53,7 @@ export class Client {
     this.#password = session.password;
     this.#server = server;
     this.#trust = new Trust(session.timeoutMs);
-    this.#trust.attached(sent.atMs);
+    this.#trust.attached(sent);
     // Making a session takes a majority.
     this.#trust.proven(sent);
   }
@@ -146,7 +146,7 @@ export class Client {
   #attach(wire: Wire, relay: Relay): void {
     this.#wire = wire;
     relay.events = {
-      sending: (atMs) => this.#trust.sending(atMs),
+      answered: (sent) => this.#trust.answered(sent),
       proven: (sent) => this.#trust.proven(sent),
       changed: (path, deleted) => this.#changed(path, deleted),
       lost: (error) => this.#lost(wire, error),
@@ -199,7 +199,7 @@ export class Client {
           opened.wire.close(closedError());
           return;
         }
-        this.#trust.attached(opened.sent.atMs);
+        this.#trust.attached(opened.sent);
         this.#attach(opened.wire, relay);
         for (const { attached } of [...this.#waiting]) attached();
         this.#events?.reattached();
@@ -231,8 +231,8 @@ export class Client {
 /** Where the events of a wire go is known only when it stands. */
 class Relay implements WireEvents {
   events: WireEvents | undefined;
-  sending(atMs: number): void {
-    this.events?.sending(atMs);
+  answered(sent: Sent): void {
+    this.events?.answered(sent);
   }
   proven(sent: Sent): void {
     this.events?.proven(sent);

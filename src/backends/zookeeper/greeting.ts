@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { lookForSleepMs, type Sent, sendingNow } from "../../core/clock.js";
+import { type Sent, sendingNow } from "../../core/clock.js";
 import { takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { connectFrame, type Handshake } from "./protocol.js";
@@ -56,7 +56,6 @@ export function greet(
     const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
     socket.on("close", onClose).on("data", onData).on("error", fail);
     socket.once(secure ? "secureConnect" : "connect", () => {
-      lookForSleepMs();
       sent = sendingNow();
       socket.write(connectFrame(handshake));
     });
