@@ -1,5 +1,10 @@
-import { describe, expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createLocks, type Locks } from "locktender";
+import { startFaultProxy } from "locktender/testing";
+import { zookeeper } from "locktender/zookeeper";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { Trust } from "#lib/backends/zookeeper/trust.js";
+import { startZooKeeper } from "../servers/zookeeper.js";
 
 const at = (atMs: number, sleptMs = 0) => ({ atMs, sleptMs });
 
@@ -52,4 +57,35 @@ describe("until when a session is trusted", () => {
     trust.proven(at(1_100));
     expect(trust.deadlineMs).toBe(2_000);
   });
+});
+
+test("servers that allow sessions of different lengths: the holder is told before the next one is in", async () => {
+  const ensemble = await startZooKeeper({ members: 3, configOf: [[], ["maxSessionTimeout=1500"]] });
+  onTestFinished(() => ensemble.stop());
+  const [long, short, third] = await Promise.all(
+    ensemble.nodes.map(async ({ host, port }) => {
+      const proxy = await startFaultProxy({ target: { host, port } });
+      onTestFinished(() => proxy.close());
+      return proxy;
+    }),
+  );
+  const open = (...ports: (number | undefined)[]): Locks => {
+    const url = `zookeeper://${ports.map((port) => `127.0.0.1:${port}`).join(",")}`;
+    const locks = createLocks(zookeeper({ url, timeout: "1s" }), { ttl: "1s" });
+    onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+    return locks;
+  };
+  short?.refuse();
+  const lease = await open(long?.port, short?.port).mutex("orders").acquire({ ttl: "5s" });
+  let toldAt = Infinity;
+  lease.signal.addEventListener("abort", () => {
+    toldAt = performance.now();
+  });
+  short?.heal();
+  long?.refuse();
+  await sleep(1_000);
+  short?.blackhole("both");
+  const next = await open(third?.port).mutex("orders").acquire({ wait: "30s" });
+  expect(toldAt).toBeLessThan(performance.now());
+  expect(next.token).toBeGreaterThan(lease.token);
 });

@@ -199,6 +199,11 @@ export class Client {
           opened.wire.close(closedError());
           return;
         }
+        if (opened.session.timeoutMs < this.timeoutMs) {
+          // By taking it over, a server that allows less has cut short what others were promised of it.
+          opened.wire.close(closedError());
+          break;
+        }
         this.#trust.attached(opened.sent);
         this.#attach(opened.wire, relay);
         for (const { attached } of [...this.#waiting]) attached();
