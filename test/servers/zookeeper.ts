@@ -55,7 +55,7 @@ function packageOf(file: string): string {
 export const classPath = (...names: string[]): string =>
   names.map((name) => join(JARS, `${name}.jar`)).join(":");
 
-const SERVER_CLASSES = classPath(
+export const SERVER_CLASSES = classPath(
   "zookeeper",
   "zookeeper-jute",
   "slf4j-api",
