@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { describeHosts } from "../../core/address.js";
 import { nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
-import { closedError, isRefusal, refusal, unreachable } from "./errors.js";
+import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { closeSession, ERROR, type Handshake, type Request } from "./protocol.js";
 import { Trust } from "./trust.js";
@@ -10,6 +10,11 @@ import { Wire, type WireEvents } from "./wire.js";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 500;
+const ENDINGS: ReadonlySet<number | undefined> = new Set([
+  ERROR.sessionExpired,
+  ERROR.authFailed,
+  ERROR.authRequired,
+]);
 
 export type OnChange = (deleted: boolean) => void;
 
@@ -36,6 +41,9 @@ export class Client {
   #wire: Wire | undefined;
   #lastZxid = 0n;
   #server: number;
+  #attachedMs = nowMs();
+  /** How many times in a row a connection did not last. */
+  #briefly = 0;
   /** Requests that come while it is not connected. */
   readonly #waiting = new Set<{ attached(): void; failed(error: LockError): void }>();
   #over: LockError | undefined;
@@ -167,7 +175,7 @@ export class Client {
     this.#watches.clear();
     if (this.#over !== undefined) return;
     // It is over; and whoever is not let in will not be let in by trying again.
-    if (isRefusal(error, ERROR.sessionExpired) || isRefusal(error, ERROR.authFailed)) this.#end(error);
+    if (ENDINGS.has(refusalCode(error))) this.#end(error);
     else void this.#reattach();
   }
 
@@ -179,6 +187,9 @@ export class Client {
   async #reattach(): Promise<void> {
     const { hosts } = this.#settings.address;
     const lostMs = nowMs();
+    // One that lets us in and closes at once would otherwise keep us busy.
+    if (lostMs - this.#attachedMs < LONGEST_PAUSE_MS) await pause(++this.#briefly);
+    else this.#briefly = 0;
     for (let attempt = 1; this.#over === undefined; attempt++) {
       const restMs = lostMs + this.timeoutMs - nowMs();
       if (restMs <= 0) break;
@@ -205,6 +216,7 @@ export class Client {
           break;
         }
         this.#trust.attached(opened.sent);
+        this.#attachedMs = nowMs();
         this.#attach(opened.wire, relay);
         for (const { attached } of [...this.#waiting]) attached();
         this.#events?.reattached();

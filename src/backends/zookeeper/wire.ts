@@ -20,6 +20,13 @@ import {
 /** How many times as long a request may wait if others before it are answered meanwhile. */
 const MOST_PATIENCE = 10;
 
+/** After these a server has nothing more to say. */
+const LAST_WORDS: ReadonlySet<number> = new Set([
+  ERROR.sessionMoved,
+  ERROR.sessionExpired,
+  ERROR.authRequired,
+]);
+
 interface Pending {
   readonly request: Request<unknown>;
   readonly sent: Sent;
@@ -233,8 +240,8 @@ export class Wire {
     }
     const error = refusal(code, this.#where);
     pending.reject(error);
-    // The session is connected elsewhere, or nowhere: there is nothing to be had here any more.
-    if (code === ERROR.sessionMoved || code === ERROR.sessionExpired) this.#fail(error);
+    // The session is connected elsewhere, or nowhere, or not let in: there is nothing to be had here any more.
+    if (LAST_WORDS.has(code)) this.#fail(error);
   }
 
   #fail(error: LockError): void {
