@@ -39,6 +39,12 @@ async function received(): Promise<number> {
   return Number(/^Received: (\d+)/m.exec(text)?.[1]);
 }
 
+async function connections(): Promise<number> {
+  const [node] = server.nodes;
+  const text = await askServer(node?.host ?? "", node?.port ?? 0, "cons");
+  return text.split("\n").filter((line) => line !== "").length;
+}
+
 describe("what it costs", () => {
   test("a free lock is taken and given back with three requests", async () => {
     const locks = open();
@@ -59,16 +65,21 @@ describe("what it costs", () => {
 
   test("similar times to live share a session, and so a connection", async () => {
     const locks = open();
-    const [node] = server.nodes;
-    const count = async () =>
-      (await askServer(node?.host ?? "", node?.port ?? 0, "cons")).split("\n").filter((line) => line !== "")
-        .length;
     await locks.mutex(name).acquire({ ttl: "6s" });
-    const before = await count();
+    const before = await connections();
     await locks.mutex(`${name}-2`).acquire({ ttl: 5_800 });
-    expect(await count()).toBe(before);
+    expect(await connections()).toBe(before);
     await locks.mutex(`${name}-3`).acquire({ ttl: "3s" });
-    expect(await count()).toBe(before + 1);
+    expect(await connections()).toBe(before + 1);
+  });
+
+  test("times to live that each are a little longer do not need a session each", async () => {
+    const before = await connections();
+    const locks = open();
+    for (let ttl = 4_000; ttl < 8_000; ttl += 39) {
+      for (const again of [ttl, ttl]) await locks.mutex(name).run({ ttl: again }, () => undefined);
+    }
+    expect((await connections()) - before).toBeLessThan(12);
   });
 });
 
