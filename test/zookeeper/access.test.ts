@@ -96,6 +96,7 @@ describe("users and rights", () => {
     const bad: object[] = [
       { url: "zookeeper://ada@h" },
       { url: `zookeepers://ada:${SECRET}@h`, tls: { cert: "x" } },
+      { url: "zookeepers://h", tls: { cert: "x", key: "y" } },
       { url: "zookeeper://h", tls: {} },
       { url: "zookeeper://h", acl: "creator" },
       { url: "zookeeper://h", acl: "all" },

@@ -1,3 +1,4 @@
+import { createSecureContext } from "node:tls";
 import { type Address, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
@@ -69,9 +70,19 @@ export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettin
   return {
     address,
     secure,
-    tls: readTls(tls),
+    tls: usableTls(readTls(tls)),
     root: steps.map((step) => `/${step}`).join(""),
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
     acl: acl === "creator" ? CREATOR_ACL : OPEN_ACL,
   };
+}
+
+/** Else it would be taken for an outage at every connection, and be tried again. */
+function usableTls(texts: TlsTexts): TlsTexts {
+  try {
+    createSecureContext(texts);
+  } catch (error) {
+    throw invalidOption(`tls: cert and key cannot be used: ${(error as Error).message}.`);
+  }
+  return texts;
 }
