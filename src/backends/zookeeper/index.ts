@@ -16,6 +16,7 @@ import { watchBlockers } from "./blockers.js";
 import { Entry, refusalBehind } from "./entry.js";
 import { isRefusal, reachedNobody, unless } from "./errors.js";
 import { Obituaries, takeAway } from "./forcing.js";
+import { aheadOf } from "./line.js";
 import { readRecord, readRecords } from "./listing.js";
 import type { ListedClaim } from "./names.js";
 import { readZooKeeperOptions, type ZooKeeperOptions, type ZooKeeperSettings } from "./options.js";
@@ -106,16 +107,11 @@ class ZooKeeperBackend implements Backend {
 
   /** Who stands before it; `undefined` if it is not in line itself. */
   #aheadOf(place: ZooKeeperPlace, line: readonly ListedClaim[]): readonly ListedClaim[] | undefined {
-    const at = line.findIndex(({ node }) => node === place.node);
-    if (at === -1) return undefined;
-    const ahead = line.slice(0, at);
-    const orphans = ahead.filter(({ id }) => id === place.id);
-    if (orphans.length === 0) return ahead;
-    // Made by a session of before, which we have given up and the servers not yet.
-    for (const { node } of orphans) {
+    const found = aheadOf(line, place);
+    for (const { node } of found?.orphans ?? []) {
       place.session.client.send(remove(`${place.parent}/${node}`)).catch(() => undefined);
     }
-    return ahead.filter((claim) => !orphans.includes(claim));
+    return found?.ahead;
   }
 
   /** Where does my place stand now? Whatever is to be shown of it is changed on the way. */

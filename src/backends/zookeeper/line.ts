@@ -71,6 +71,39 @@ export class Lines {
   }
 }
 
+/** The first place of each claim in a line; made once for all who look where they stand in it. */
+const positions = new WeakMap<readonly ListedClaim[], ReadonlyMap<string, number>>();
+
+function positionOf(line: readonly ListedClaim[], id: string): number | undefined {
+  let known = positions.get(line);
+  if (known === undefined) {
+    // From the end, so that of several with one id the first stays.
+    known = new Map(line.map((claim, at) => [claim.id, at] as const).reverse());
+    positions.set(line, known);
+  }
+  return known.get(id);
+}
+
+/**
+ * Who stands before a claim; `undefined` if it is not in line itself. Its orphans were made by a session of
+ * before, which we have given up and the servers not yet.
+ */
+export function aheadOf(
+  line: readonly ListedClaim[],
+  { id, node }: { readonly id: string; readonly node: string | undefined },
+): { readonly ahead: readonly ListedClaim[]; readonly orphans: readonly ListedClaim[] } | undefined {
+  const first = positionOf(line, id);
+  if (first === undefined) return undefined;
+  if (line[first]?.node === node) return { ahead: line.slice(0, first), orphans: [] };
+  const at = line.findIndex((claim) => claim.node === node);
+  if (at === -1) return undefined;
+  const ahead = line.slice(0, at);
+  return {
+    ahead: ahead.filter((claim) => claim.id !== id),
+    orphans: ahead.filter((claim) => claim.id === id),
+  };
+}
+
 /** How many of these claims are granted. A stranger's fits beside nobody, whatever the capacity. */
 export function grantedOf(claims: readonly ListedClaim[], capacity: number): number {
   const [first] = claims;
