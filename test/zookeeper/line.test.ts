@@ -31,7 +31,7 @@ describe("who stands before a claim", () => {
     const long = readClaims(Array.from({ length: 20_000 }, (_, index) => node(`n${index}`, index)));
     const startMs = performance.now();
     for (const claim of long) aheadOf(long, claim);
-    // One by one from the beginning of the line it takes ten times as long.
+    // One by one from the beginning of the line it takes several times as long.
     expect(performance.now() - startMs).toBeLessThan(2_000);
   });
 });

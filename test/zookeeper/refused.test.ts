@@ -3,10 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { zookeeper } from "locktender/zookeeper";
 import { expect, onTestFinished, test } from "vitest";
-import { askServer, startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
+import { askServer, startZooKeeper, type ZooKeeper, type ZooKeeperSetup } from "../servers/zookeeper.js";
 
-async function start(...properties: string[]): Promise<ZooKeeper> {
-  const server = await startZooKeeper({ properties });
+async function start(setup: ZooKeeperSetup = {}): Promise<ZooKeeper> {
+  const server = await startZooKeeper(setup);
   onTestFinished(() => server.stop());
   return server;
 }
@@ -18,11 +18,13 @@ function open(url: string) {
 }
 
 test("servers that want a user are told apart, and then left alone", async () => {
-  const server = await start(
-    "zookeeper.enforce.auth.enabled=true",
-    "zookeeper.enforce.auth.schemes=digest",
-    "zookeeper.DigestAuthenticationProvider.superDigest=x:y",
-  );
+  const server = await start({
+    properties: [
+      "zookeeper.enforce.auth.enabled=true",
+      "zookeeper.enforce.auth.schemes=digest",
+      "zookeeper.DigestAuthenticationProvider.superDigest=x:y",
+    ],
+  });
   const [{ host, port } = { host: "", port: 0 }] = server.nodes;
   const received = async () =>
     Number(/^Received: (\d+)/m.exec(await askServer(host, port, "srvr"))?.[1] ?? Number.NaN);
@@ -56,4 +58,11 @@ test("a server that lets us in and hangs up at the first word is not asked witho
   await sleep(2_000);
   expect(connections - before).toBeGreaterThan(0);
   expect(connections - before).toBeLessThan(20);
+});
+
+test("a host that has too many connections is told that this may be it", async () => {
+  const { url } = await start({ config: ["maxClientCnxns=1"] });
+  await open(url).mutex("orders").acquire();
+  const refused = { code: "backend", message: expect.stringContaining("maxClientCnxns") };
+  await expect(open(url).mutex("orders").tryAcquire()).rejects.toMatchObject(refused);
 });

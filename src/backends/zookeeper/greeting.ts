@@ -31,7 +31,11 @@ export function greet(
     let sent = sendingNow();
     let received: Buffer = Buffer.alloc(0);
     const onClose = () =>
-      fail(new Error("the server closes connections at once. Has the ensemble no quorum?"));
+      fail(
+        new Error(
+          "the server closes connections at once. Has the ensemble no quorum, or this host too many connections (maxClientCnxns)?",
+        ),
+      );
     const onData = (bytes: Buffer) => {
       received = Buffer.concat([received, bytes]);
       try {
