@@ -133,13 +133,13 @@ describe("minHold", () => {
 
 describe("nodes of ours that others delete", () => {
   test("the session goes on when somebody has deleted its nodes", async () => {
-    const locks = open({ ttl: 900 });
+    const locks = open({ ttl: "3s" });
     const lease = await locks.mutex(name).acquire();
     const client = await TestClient.open(server.url, 5_000);
     for (const node of await client.children("/locktender")) {
       if (node.startsWith("%")) await client.remove(`/locktender/${node}`);
     }
-    await sleep(1_500);
+    await sleep(3_500);
     expect(lease.held).toBe(true);
     await open().forceRelease(name, { reason: "still heard" });
     await expect.poll(() => lease.signal.reason?.reason).toBe("still heard");

@@ -47,9 +47,12 @@ export function greet(
         fail(error);
       }
     };
+    // That it closes comes as an error if it has not read what we said, or we say it later.
+    const onError = (error: Error & { readonly code?: string }) =>
+      !secure && ["ECONNRESET", "EPIPE"].includes(error.code ?? "") ? onClose() : fail(error);
     const stop = () => {
       clearTimeout(timer);
-      socket.off("close", onClose).off("data", onData).off("error", fail);
+      socket.off("close", onClose).off("data", onData).off("error", onError);
       // Whatever becomes of it before it is used or destroyed must not end the process.
       socket.on("error", () => {});
     };
@@ -58,7 +61,7 @@ export function greet(
       reject(error);
     };
     const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
-    socket.on("close", onClose).on("data", onData).on("error", fail);
+    socket.on("close", onClose).on("data", onData).on("error", onError);
     socket.once(secure ? "secureConnect" : "connect", () => {
       sent = sendingNow();
       socket.write(connectFrame(handshake));
