@@ -317,15 +317,9 @@ export const BUGS: readonly Bug[] = [
     needsRoot: true,
   },
   {
-    name: "ZooKeeper: numbers that wrap around compared as they are",
-    edits: [
-      {
-        file: "backends/zookeeper/names.js",
-        find: "(a.sequence - b.sequence) | 0",
-        replace: "a.sequence - b.sequence",
-      },
-    ],
-    caughtBy: ["test/zookeeper/interop.test.ts", "the sequence is ordered as it wraps around"],
+    name: "ZooKeeper: numbers believed that are used up",
+    edits: [{ file: "backends/zookeeper/line.js", find: "numbersAreUsedUp(claims) ?", replace: "false ?" }],
+    caughtBy: ["test/zookeeper/sequence.test.ts", "when the numbers of a name are used up"],
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",

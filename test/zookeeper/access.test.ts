@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { connect, createLocks, isLockError, type Locks } from "locktender";
 import { type ZooKeeperOptions, zookeeper } from "locktender/zookeeper";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { MODE, OPEN_ACL } from "#lib/backends/zookeeper/protocol.js";
 import { makeCertificate } from "../servers/certificates.js";
 import { freePort } from "../servers/free-port.js";
 import { startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
@@ -92,9 +93,25 @@ describe("users and rights", () => {
     expect(await open({ prefix }).mutex(name).tryAcquire()).toBe(null);
   });
 
+  test("a claim cannot make an operator write where it may not", async () => {
+    const client = await TestClient.open(server.url);
+    onTestFinished(() => client.close());
+    const operator = open();
+    await (await operator.mutex(name).acquire()).release();
+    const precious = `/precious-${name}`;
+    await client.create(precious, MODE.ephemeral, OPEN_ACL, "kept");
+    const value = JSON.stringify({ owner: { instance: "eve", host: "h", pid: 1 }, note: "", bell: precious });
+    const node = `/locktender/${name}/_c_eve-1of1-lock-`;
+    await client.create(node, MODE.ephemeralSequential, OPEN_ACL, value);
+    expect(await operator.forceRelease(name, { reason: "must go" })).toHaveLength(1);
+    expect(await client.data(precious)).toBe("kept");
+    expect((await operator.inspect(name)).holders).toEqual([]);
+  });
+
   test("what cannot be meant is refused, and nothing secret is repeated", () => {
     const bad: object[] = [
       { url: "zookeeper://ada@h" },
+      { url: `zookeeper://a%3Ada:${SECRET}@h` },
       { url: `zookeepers://ada:${SECRET}@h`, tls: { cert: "x" } },
       { url: "zookeepers://h", tls: { cert: "x", key: "y" } },
       { url: "zookeeper://h", tls: {} },

@@ -83,7 +83,8 @@ export class Claiming {
     const { blockers, stop } = await watchBlockers(session, place, ahead, () =>
       this.#desk.rings.get(place.id)?.(),
     );
-    place.stopWatching = stop;
+    if (this.#desk.places.get(place.id) === place) place.stopWatching = stop;
+    else stop(); // It was taken away meanwhile.
     if (blockers.length > 0) {
       place.waited = true;
       const remainingMs = Math.min(place.remainingMs(askedMs), request.ttlMs);

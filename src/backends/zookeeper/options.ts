@@ -1,4 +1,3 @@
-import { createSecureContext } from "node:tls";
 import { type Address, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
@@ -53,6 +52,7 @@ export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettin
   if ((username === undefined) !== (password === undefined)) {
     throw invalidOption("zookeeper: the url needs a user name and a password, or neither.");
   }
+  if (username?.includes(":")) throw invalidOption("zookeeper: a user name there has no colon in it.");
   if (typeof prefix !== "string" || prefix.length > 100 || prefix.includes("%")) {
     throw invalidOption("prefix: at most 100 characters, and no percent.");
   }
@@ -70,19 +70,9 @@ export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettin
   return {
     address,
     secure,
-    tls: usableTls(readTls(tls)),
+    tls: readTls(tls),
     root: steps.map((step) => `/${step}`).join(""),
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
     acl: acl === "creator" ? CREATOR_ACL : OPEN_ACL,
   };
-}
-
-/** Else it would be taken for an outage at every connection, and be tried again. */
-function usableTls(texts: TlsTexts): TlsTexts {
-  try {
-    createSecureContext(texts);
-  } catch (error) {
-    throw invalidOption(`tls: cert and key cannot be used: ${(error as Error).message}.`);
-  }
-  return texts;
 }
