@@ -51,6 +51,15 @@ export function wasNotReached(error: unknown): boolean {
   );
 }
 
+/** Users or roles have changed since a token was signed, or while a request was under way. */
+const OVERTAKEN = /revision of auth store is old/;
+
+/** It is for its token that this was refused: servers forget tokens, and may hold old ones to be void. */
+export function isVoid(error: unknown): boolean {
+  const { details = "" } = error as GrpcError;
+  return codeOf(error) === CODE.unauthenticated || OVERTAKEN.test(details);
+}
+
 export function etcdError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const code = codeOf(error);
@@ -58,7 +67,7 @@ export function etcdError(error: unknown, where: string): LockError {
   const text = (details || (error instanceof Error ? error.message : String(error))).replace(/\.$/, "");
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const full = code === CODE.resourceExhausted && /space exceeded/.test(text);
-  const retryable = !full && (code === undefined || !FINAL.has(code));
+  const retryable = OVERTAKEN.test(text) || (!full && (code === undefined || !FINAL.has(code)));
   return backendError(`etcd at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
     retryable,
     cause: error,
