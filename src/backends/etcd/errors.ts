@@ -4,7 +4,6 @@ import { backendError, isLockError, LockError } from "../../core/errors.js";
 export const CODE = {
   invalidArgument: 3,
   deadlineExceeded: 4,
-  notFound: 5,
   permissionDenied: 7,
   resourceExhausted: 8,
   failedPrecondition: 9,
@@ -14,7 +13,6 @@ export const CODE = {
 
 const FINAL: ReadonlySet<number> = new Set([
   CODE.invalidArgument,
-  CODE.notFound,
   CODE.permissionDenied,
   CODE.failedPrecondition,
   CODE.unauthenticated,
@@ -26,6 +24,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/authentication is not enabled/, "Leave the user out of the url, or enable authentication."],
   [/permission denied/, "Give this user the keys that docs/engines/etcd.md lists."],
   [/space exceeded/, "The database is full: compact and defragment it, then disarm its alarm."],
+  [/lease not found/, "Answers take longer than the ttl: raise it, or look at the network."],
   [/no leader|request timed out|leader changed/, "The ensemble has no majority, or is just electing."],
   [
     /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established|Name resolution failed/,
