@@ -46,7 +46,8 @@ export function codeOf(error: unknown): number | undefined {
 export function wasNotReached(error: unknown): boolean {
   const { details = "" } = error as GrpcError;
   return (
-    codeOf(error) === CODE.unavailable && /No connection established|no leader|ECONNREFUSED/.test(details)
+    codeOf(error) === CODE.unavailable &&
+    /No connection established|no leader|ECONNREFUSED|Name resolution failed/.test(details)
   );
 }
 

@@ -1,16 +1,9 @@
 import { describeHosts } from "../../core/address.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError, type LockError } from "../../core/errors.js";
+import { Endpoint } from "./endpoint.js";
 import { CODE, closedError, codeOf, etcdError, isVoid, wasNotReached } from "./errors.js";
-import {
-  type Client,
-  type Grpc,
-  loadLibrary,
-  type Metadata,
-  methodOf,
-  type Service,
-  type Stream,
-} from "./library.js";
+import { loadLibrary, type Metadata, methodOf, type Service, type Stream } from "./library.js";
 import { Login, type Token } from "./login.js";
 import type {
   LeaseResponse,
@@ -35,12 +28,6 @@ export interface OpenedWatch {
   refused(): void;
 }
 
-/** One server. Its connection is made on first use, and anew after it was found silent. */
-interface Endpoint {
-  readonly address: string;
-  client: Client | undefined;
-}
-
 /**
  * The calls that are used, each bounded in time. One server is asked until it fails; then the next one. All
  * calls are idempotent, but only one that certainly was not executed is sent on by itself.
@@ -59,10 +46,7 @@ export class EtcdRpc {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
     this.#onSilence = onSilence;
-    this.#endpoints = settings.address.hosts.map(({ host, port }) => ({
-      address: host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
-      client: undefined,
-    }));
+    this.#endpoints = settings.address.hosts.map(({ host, port }) => new Endpoint(host, port, settings));
     const { username, password } = settings.address;
     if (username === undefined || password === undefined) return;
     this.#login = new Login(() => this.#authenticate({ name: username, password }));
@@ -127,14 +111,14 @@ export class EtcdRpc {
 
   close(): void {
     this.#closed = true;
-    for (const { client } of this.#endpoints) client?.close();
+    for (const endpoint of this.#endpoints) endpoint.close();
   }
 
   async #call<T>(service: Service, name: string, request: object, withToken = true): Promise<T> {
     const untilMs = nowMs() + this.#settings.timeoutMs;
     let renewed = false;
     for (let attempt = 1; ; attempt++) {
-      const endpoint = this.#endpoint();
+      const endpoint = await this.#reachable();
       const token = withToken ? this.#login?.token() : undefined;
       try {
         return (await this.#unary(endpoint, [service, name], request, token, untilMs)) as T;
@@ -156,7 +140,7 @@ export class EtcdRpc {
   ): Promise<object> {
     const method = methodOf(await loadLibrary(), service, name);
     const metadata = await this.#metadata(token);
-    const client = await this.#client(endpoint);
+    const client = await endpoint.client();
     // gRPC counts in wall-clock time; a jump of it may end one call too early or too late.
     const deadline = Date.now() + Math.max(1, untilMs - nowMs());
     return new Promise((resolve, reject) => {
@@ -182,7 +166,7 @@ export class EtcdRpc {
     const metadata = await this.#metadata(token);
     // A server that has lost its leader ends the stream instead of keeping silent on it.
     metadata.set("hasleader", "true");
-    const client = await this.#client(endpoint);
+    const client = await endpoint.client();
     return client.makeBidiStreamRequest(
       method.path,
       method.requestSerialize,
@@ -209,13 +193,23 @@ export class EtcdRpc {
     if (isVoid(error) && token !== undefined) this.#login?.forget(token);
     if (code === CODE.unavailable) this.#moveFrom(endpoint);
     if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
-    endpoint.client?.close();
-    endpoint.client = undefined;
+    endpoint.renew();
     this.#moveFrom(endpoint);
     this.#onSilence();
     return backendError(`etcd at ${endpoint.address}: no answer within ${this.#settings.timeoutMs} ms`, {
       retryable: true,
     });
+  }
+
+  /** One that is dead may not even refuse; then the next one gets its share of the time. */
+  async #reachable(): Promise<Endpoint> {
+    const shareMs = this.#settings.timeoutMs / this.#endpoints.length;
+    for (let others = this.#endpoints.length - 1; others > 0; others--) {
+      const endpoint = this.#endpoint();
+      if (await endpoint.settles(nowMs() + shareMs)) return endpoint;
+      this.#moveFrom(endpoint);
+    }
+    return this.#endpoint();
   }
 
   #moveFrom(endpoint: Endpoint): void {
@@ -226,28 +220,5 @@ export class EtcdRpc {
     const endpoint = this.#endpoints[this.#at];
     if (this.#closed || endpoint === undefined) throw closedError();
     return endpoint;
-  }
-
-  async #client(endpoint: Endpoint): Promise<Client> {
-    const { grpc } = await loadLibrary();
-    if (this.#closed) throw closedError();
-    endpoint.client ??= new grpc.Client(endpoint.address, this.#credentials(grpc), {
-      "grpc.initial_reconnect_backoff_ms": 50,
-      "grpc.max_reconnect_backoff_ms": 1_000,
-      // etcd hangs up on whoever asks more often than every 5 s.
-      "grpc.keepalive_time_ms": 10_000,
-      "grpc.keepalive_timeout_ms": 5_000,
-      // What a session keeps may be many keys; they are ours.
-      "grpc.max_receive_message_length": -1,
-      // Connections are not shared with other backends of this process.
-      "grpc.use_local_subchannel_pool": 1,
-    });
-    return endpoint.client;
-  }
-
-  #credentials(grpc: Grpc): object {
-    const { secure, tls } = this.#settings;
-    if (!secure) return grpc.credentials.createInsecure();
-    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
   }
 }
