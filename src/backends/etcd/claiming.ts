@@ -2,7 +2,7 @@ import type { Answer, ClaimRequest } from "../../core/backend.js";
 import { worthWatching } from "../../core/claim.js";
 import { nowMs, sendingNow } from "../../core/clock.js";
 import type { Desk } from "./desk.js";
-import { mayEnter, mismatchOf, tooBusy, write } from "./entry.js";
+import { mayEnter, refusalOf, tooBusy, write } from "./entry.js";
 import { isStill, type ListedClaim } from "./keys.js";
 import type { Leaving } from "./leaving.js";
 import type { Long } from "./messages.js";
@@ -23,10 +23,13 @@ export class Claiming {
   async enter(request: ClaimRequest): Promise<Answer> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const place = await this.#placeFor(request);
-      const permission = await mayEnter(this.#desk.rpc, place, request);
+      const { rpc, bell } = this.#desk;
+      // Whoever fits beside nobody, and does not count who waits, needs to know only the nearest.
+      const whole = !place.exclusive || request.maxWaiters !== undefined;
+      const permission = await mayEnter(rpc, place, request, attempt);
       if ("refusal" in permission) return this.#refused(place, permission.refusal);
-      const value = place.value(request, this.#desk.bell);
-      const { succeeded, responses, header } = await write(this.#desk.rpc, place, permission.guard, value);
+      const value = place.value(request, bell);
+      const { succeeded, responses, header } = await write(rpc, place, permission.guard, value, whole);
       if (!succeeded) {
         const [session, first] = responses;
         if (place.session.learn(session?.response_range) || request.queue) continue;
@@ -34,24 +37,23 @@ export class Claiming {
         // Nobody is there any more, or it is ours, of an earlier request.
         if (claims.length === 0) continue;
         if (claims[0]?.id === place.id) return this.#found(request, place, claims[0].ticket);
-        if (place.exclusive) {
-          return this.#refused(place, mismatchOf(claims, place.capacity) ?? { state: "refused" });
-        }
+        const refusal = place.exclusive ? refusalOf(claims, place, request) : undefined;
+        if (refusal !== undefined) return this.#refused(place, refusal);
         continue;
       }
-      const [, own, newest] = responses;
+      const [, own, line] = responses;
       place.ticket = BigInt(own?.response_range?.kvs[0]?.create_revision ?? 0);
       place.madeMs = nowMs();
       this.#desk.forcing.listen(header.revision);
-      const two = place.line.read(newest?.response_range);
-      // Of a claim that was there already, from an earlier request, this does not tell who is ahead.
-      const newcomer = two.at(-1)?.id === place.id && (place.exclusive || permission.ahead !== undefined);
-      if (!newcomer) return this.ask(request, place);
-      const ahead = permission.ahead ?? two.slice(0, -1);
-      const mismatch = mismatchOf(ahead, place.capacity);
-      if (mismatch !== undefined) {
+      const seen = place.line.read(line?.response_range);
+      const at = seen.findIndex(({ id }) => id === place.id);
+      // Of a claim that was there already, from an earlier request, the newest two do not tell who is ahead.
+      if (!whole && at !== seen.length - 1) return this.ask(request, place);
+      const ahead = seen.slice(0, at);
+      const refusal = refusalOf(ahead, place, request);
+      if (refusal !== undefined) {
         await this.#leaving.release(place);
-        return mismatch;
+        return refusal;
       }
       return this.#answer(request, place, ahead, header.revision);
     }
