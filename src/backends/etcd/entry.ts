@@ -61,8 +61,7 @@ export async function write(
   whole: boolean,
 ): Promise<TxnResponse> {
   const { key, session, line } = place;
-  // Until it is answered, it may come true at any time; an earlier one that was not answered still may.
-  const doubtful = place.doubtful;
+  // Until it is answered, it may come true at any time.
   place.doubtful = true;
   const answer = await rpc.txn({
     compare: [session.unchanged(), ...guard],
@@ -73,7 +72,7 @@ export async function write(
     ],
     failure: [{ request_range: { key: session.key } }, { request_range: line.first() }],
   });
-  place.doubtful = doubtful;
+  place.doubtful = false;
   place.written = value;
   return answer;
 }

@@ -24,18 +24,19 @@ export class Leaving {
       this.#desk.forget(place);
       return found;
     } catch (error) {
-      this.clearAway(place);
+      this.#clearAway(place);
       throw error;
     }
   }
 
   /** What could not be given back would last as long as the session, which others may keep: tried until it is. */
-  clearAway(place: EtcdPlace): void {
+  #clearAway(place: EtcdPlace): void {
+    if (place.session.gone) this.#desk.forget(place);
     if (this.#closed || place.session.gone) return;
     this.#after(Math.max(SHORTEST_RETRY_MS, place.session.ttlMs / 3), () => {
       this.#remove(place).then(
         () => this.#desk.forget(place),
-        () => this.clearAway(place),
+        () => this.#clearAway(place),
       );
     });
   }

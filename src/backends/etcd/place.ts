@@ -72,10 +72,6 @@ export class EtcdPlace {
     return this.weight === this.capacity;
   }
 
-  get lease(): Long {
-    return this.alone?.lease ?? this.session.lease;
-  }
-
   remainingMs(): number {
     return this.alone === undefined
       ? this.session.remainingMs()
