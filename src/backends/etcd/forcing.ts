@@ -85,11 +85,20 @@ export class Forcing {
 }
 
 function readForce(value: Buffer): Gone {
-  const { reason, by } = JSON.parse(value.toString()) as { reason?: string; by?: string };
+  const { reason, by } = readWord(value);
   return {
     state: "gone",
     loss: "forced",
     ...(typeof reason === "string" ? { reason } : undefined),
     ...(typeof by === "string" ? { by } : undefined),
   };
+}
+
+/** Whoever may write there can write anything; it is read where an error would end the process. */
+function readWord(value: Buffer): Partial<Force> {
+  try {
+    return (JSON.parse(value.toString()) as Partial<Force> | null) ?? {};
+  } catch {
+    return {};
+  }
 }

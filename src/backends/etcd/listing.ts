@@ -29,6 +29,8 @@ export async function* readRecords(
   const { key, range_end } = keysUnder(`${root}${encodeName(prefix)}`);
   let range: KeyRange = { key, range_end };
   let open: ListedClaim[] = [];
+  // Of all pages: the last name of one is told with the next.
+  const remaining = new Map<Long, number>();
   for (;;) {
     const { kvs, more } = await rpc.range({ ...range, limit: PAGE });
     const claims = kvs.flatMap((kv) => {
@@ -36,7 +38,7 @@ export async function* readRecords(
       // A key without a lease is nobody's lock.
       return claim === undefined || kv.lease === "0" || !claim.name.startsWith(prefix) ? [] : [claim];
     });
-    const remaining = await remainingByLease(rpc, claims);
+    for (const [lease, restMs] of await remainingByLease(rpc, claims)) remaining.set(lease, restMs);
     for (const claim of claims) {
       if (open.length > 0 && open[0]?.name !== claim.name) {
         yield* recordsOf(open, remaining);
