@@ -1,8 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
+import { readShown, STRANGER } from "../../core/shown.js";
 import { encodeName, type KeyRange, keysUnder, type ListedClaim, readClaimKey } from "./keys.js";
 import { capacityOf, Line } from "./line.js";
 import type { LeaseRest, Long } from "./messages.js";
-import { readValue } from "./place.js";
+import type { ClaimValue } from "./place.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const PAGE = 1_000;
@@ -74,13 +75,13 @@ function recordOf(
 
 function claimRecord(claim: ListedClaim, remaining: ReadonlyMap<Long, number>): ClaimRecord {
   const { name, id, ticket, weight, kv } = claim;
-  const value = readValue(kv.value);
+  const value = readShown<ClaimValue>(kv.value);
   return {
     name,
     id,
     ticket,
     weight,
-    owner: value?.owner ?? { instance: "another program", host: "unknown", pid: 0 },
+    owner: value?.owner ?? STRANGER,
     note: value?.note ?? "",
     ageMs: value === undefined ? 0 : Date.now() - (value.granted ?? value.came),
     remainingMs: remaining.get(kv.lease) ?? 0,
