@@ -2,6 +2,8 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { connect } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Endpoint } from "#lib/backends/etcd/endpoint.js";
+import { readEtcdOptions } from "#lib/backends/etcd/options.js";
 import { type Etcd, startEtcd } from "../servers/etcd.js";
 
 // Takes connections, and never says a word.
@@ -28,4 +30,19 @@ describe("of two servers the first is dead: the other one is asked, by the very 
     expect(lease?.held).toBe(true);
     await locks.close();
   });
+});
+
+test("a server is silent if it has said nothing since one asked; one that is slow keeps its connection", async () => {
+  const endpoint = new Endpoint("127.0.0.1", 1, readEtcdOptions({ url: "etcd://h" }));
+  const beforeMs = performance.now();
+  const client = await endpoint.client();
+  // Who asked by an older connection says nothing about this one.
+  expect(endpoint.renewIfSilent(beforeMs)).toBe(false);
+  const askedMs = performance.now();
+  endpoint.heard();
+  expect(endpoint.renewIfSilent(askedMs)).toBe(false);
+  expect(await endpoint.client()).toBe(client);
+  expect(endpoint.renewIfSilent(performance.now())).toBe(true);
+  expect(await endpoint.client()).not.toBe(client);
+  endpoint.close();
 });

@@ -5,7 +5,6 @@ import type { Desk } from "./desk.js";
 import { mayEnter, refusalOf, tooBusy, write } from "./entry.js";
 import { granted } from "./granting.js";
 import { isStill, type ListedClaim } from "./keys.js";
-import type { Leaving } from "./leaving.js";
 import type { Long } from "./messages.js";
 import { EtcdPlace } from "./place.js";
 
@@ -14,11 +13,9 @@ const MOST_ATTEMPTS = 20;
 /** Entering the queue, and asking about a place in it. */
 export class Claiming {
   readonly #desk: Desk;
-  readonly #leaving: Leaving;
 
-  constructor(desk: Desk, leaving: Leaving) {
+  constructor(desk: Desk) {
     this.#desk = desk;
-    this.#leaving = leaving;
   }
 
   async enter(request: ClaimRequest): Promise<Answer> {
@@ -58,7 +55,7 @@ export class Claiming {
       const ahead = seen.slice(0, at);
       const refusal = refusalOf(ahead, place, request);
       if (refusal !== undefined) {
-        await this.#leaving.release(place);
+        await this.#desk.leaving.release(place);
         return refusal;
       }
       return this.#answer(request, place, ahead, header.revision, kv?.mod_revision ?? "0");
@@ -68,11 +65,6 @@ export class Claiming {
 
   async #placeFor(request: ClaimRequest): Promise<EtcdPlace> {
     const known = this.#desk.places.get(request.id);
-    if (known?.doubtful) {
-      // What was not answered must not come true when this one has, and may be over already.
-      await known.session.callOff();
-      known.doubtful = false;
-    }
     if (known !== undefined && !known.session.gone) return known;
     const place = new EtcdPlace(
       request.id,
@@ -109,8 +101,10 @@ export class Claiming {
     const [own, ahead] = responses.slice(-reads.length);
     const [kv] = own?.response_range?.kvs ?? [];
     if (kv?.create_revision !== String(ticket)) {
+      if (request.ticket !== undefined) return this.#desk.goneAfter(place);
+      await place.callOff();
       this.#desk.forget(place);
-      return request.ticket === undefined ? this.enter(request) : this.#desk.goneAfter(place);
+      return this.enter(request);
     }
     place.written = value;
     return this.#answer(request, place, line.read(ahead?.response_range), header.revision, kv.mod_revision);

@@ -8,6 +8,8 @@ export class Endpoint {
   readonly address: string;
   readonly #settings: EtcdSettings;
   #client: Client | undefined;
+  /** When its connection was begun, or was last seen to work. */
+  #aliveMs = -Infinity;
   #closed = false;
 
   constructor(host: string, port: number, settings: EtcdSettings) {
@@ -18,6 +20,7 @@ export class Endpoint {
   async client(): Promise<Client> {
     const { grpc } = await loadLibrary();
     if (this.#closed) throw closedError();
+    if (this.#client === undefined) this.heard();
     this.#client ??= new grpc.Client(this.address, this.#credentials(grpc), {
       "grpc.initial_reconnect_backoff_ms": 50,
       "grpc.max_reconnect_backoff_ms": 1_000,
@@ -46,9 +49,16 @@ export class Endpoint {
     }
   }
 
-  renew(): void {
+  heard(): void {
+    this.#aliveMs = nowMs();
+  }
+
+  /** Whether nothing was heard since then: a new connection is made. Else it is slow, and that would not help. */
+  renewIfSilent(sinceMs: number): boolean {
+    if (this.#aliveMs > sinceMs) return false;
     this.#client?.close();
     this.#client = undefined;
+    return true;
   }
 
   close(): void {

@@ -61,7 +61,8 @@ export async function write(
   whole: boolean,
 ): Promise<TxnResponse> {
   const { key, session, line } = place;
-  // Until it is answered, it may come true at any time.
+  // Until it is answered, it may come true at any time; an earlier one that was not answered still may.
+  const { doubtful } = place;
   place.doubtful = true;
   const answer = await rpc.txn({
     compare: [session.unchanged(), ...guard],
@@ -72,7 +73,7 @@ export async function write(
     ],
     failure: [{ request_range: { key: session.key } }, { request_range: line.first() }],
   });
-  place.doubtful = false;
+  place.doubtful = doubtful;
   place.written = value;
   return answer;
 }

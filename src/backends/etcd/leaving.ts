@@ -29,6 +29,11 @@ export class Leaving {
     }
   }
 
+  /** It was given up, but a request to make it may still be under way. */
+  dispel(place: EtcdPlace): void {
+    this.#remove(place).catch(() => this.#clearAway(place));
+  }
+
   /** What could not be given back would last as long as the session, which others may keep: tried until it is. */
   #clearAway(place: EtcdPlace): void {
     if (place.session.gone) this.#desk.forget(place);
@@ -70,7 +75,7 @@ export class Leaving {
   }
 
   async #remove(place: EtcdPlace): Promise<boolean> {
-    if (place.doubtful) await place.session.callOff();
+    await place.callOff();
     const { responses } = await this.#desk.rpc.txn({
       success: [{ request_delete_range: { key: place.key } }],
     });

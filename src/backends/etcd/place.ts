@@ -65,6 +65,12 @@ export class EtcdPlace {
       : restMs(this.alone.sent, this.alone.lengthMs);
   }
 
+  /** From here on, no request to make it that was sent before comes true. */
+  async callOff(): Promise<void> {
+    if (this.doubtful) await this.session.callOff();
+    this.doubtful = false;
+  }
+
   heldUntilMs(): number {
     return this.grantedAtMs === undefined ? -Infinity : this.grantedAtMs + this.minHoldMs;
   }

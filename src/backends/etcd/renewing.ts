@@ -46,8 +46,9 @@ export class Renewing {
   async #told(place: EtcdPlace, beating: ReturnType<typeof heartbeat>): Promise<Renewal> {
     const renewal = (await beating).get(place) ?? "missing";
     if (renewal !== "missing" && renewal.state !== "gone") return renewal;
+    if (renewal === "missing") return this.#desk.goneAfter(place);
     this.#desk.forget(place);
-    return renewal === "missing" ? this.#desk.goneAfter(place) : renewal;
+    return renewal;
   }
 
   /** Its own lease is not extended: when that is about to end, a claim that is renewed goes back to the others. */
@@ -62,10 +63,7 @@ export class Renewing {
           ? []
           : [{ request_put: { key, value: place.written ?? Buffer.alloc(0), lease: session.lease } }],
     });
-    if (!succeeded) {
-      this.#desk.forget(place);
-      return this.#desk.goneAfter(place);
-    }
+    if (!succeeded) return this.#desk.goneAfter(place);
     if (session !== undefined) {
       place.session = session;
       place.madeMs = nowMs();

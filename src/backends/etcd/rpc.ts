@@ -76,12 +76,14 @@ export class EtcdRpc {
   async keepAlive(id: Long): Promise<LeaseResponse> {
     const endpoint = this.#endpoint();
     const token = this.#login?.token();
+    const sentMs = nowMs();
     try {
       const { timeoutMs } = this.#settings;
       const method = ["Lease", "LeaseKeepAlive"] as const;
       const stream = await this.#stream<{ ID: Long }, LeaseResponse>(endpoint, method, token, timeoutMs);
       return await new Promise((resolve, reject) => {
         stream.once("data", (answer: LeaseResponse) => {
+          endpoint.heard();
           resolve(answer);
           stream.end();
         });
@@ -91,13 +93,14 @@ export class EtcdRpc {
         stream.write({ ID: id });
       });
     } catch (error) {
-      throw this.#failed(endpoint, error, token);
+      throw this.#failed(endpoint, error, token, sentMs);
     }
   }
 
   async openWatch(): Promise<OpenedWatch> {
     const endpoint = this.#endpoint();
     const token = this.#login?.token();
+    const sentMs = nowMs();
     try {
       const stream = await this.#stream<WatchRequest, WatchResponse>(endpoint, ["Watch", "Watch"], token);
       const refused = () => {
@@ -105,7 +108,7 @@ export class EtcdRpc {
       };
       return { stream, broke: () => this.#moveFrom(endpoint), refused };
     } catch (error) {
-      throw this.#failed(endpoint, error, token);
+      throw this.#failed(endpoint, error, token, sentMs);
     }
   }
 
@@ -120,10 +123,13 @@ export class EtcdRpc {
     for (let attempt = 1; ; attempt++) {
       const endpoint = await this.#reachable();
       const token = withToken ? this.#login?.token() : undefined;
+      const sentMs = nowMs();
       try {
-        return (await this.#unary(endpoint, [service, name], request, token, untilMs)) as T;
+        const answer = await this.#unary(endpoint, [service, name], request, token, untilMs);
+        endpoint.heard();
+        return answer as T;
       } catch (error) {
-        const failure = this.#failed(endpoint, error, token);
+        const failure = this.#failed(endpoint, error, token, sentMs);
         if (isVoid(error) && token !== undefined && !renewed) renewed = true;
         else if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs)
           throw failure;
@@ -188,14 +194,13 @@ export class EtcdRpc {
   }
 
   /** After a failure the next server is asked; one that did not answer gets a new connection. */
-  #failed(endpoint: Endpoint, error: unknown, token: Token | undefined): LockError {
+  #failed(endpoint: Endpoint, error: unknown, token: Token | undefined, sentMs: number): LockError {
     const code = codeOf(error);
     if (isVoid(error) && token !== undefined) this.#login?.forget(token);
     if (code === CODE.unavailable) this.#moveFrom(endpoint);
     if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
-    endpoint.renew();
     this.#moveFrom(endpoint);
-    this.#onSilence();
+    if (endpoint.renewIfSilent(sentMs)) this.#onSilence();
     return backendError(`etcd at ${endpoint.address}: no answer within ${this.#settings.timeoutMs} ms`, {
       retryable: true,
     });
