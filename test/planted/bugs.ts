@@ -285,8 +285,8 @@ export const BUGS: readonly Bug[] = [
     name: "etcd: a claim of unknown fate not called off",
     edits: [
       {
-        file: "backends/etcd/leaving.js",
-        find: "if (place.doubtful)\n            await place.session.callOff();",
+        file: "backends/etcd/place.js",
+        find: "if (this.doubtful)\n            await this.session.callOff();",
         replace: "",
       },
     ],

@@ -29,7 +29,7 @@ export class Leaving {
     }
   }
 
-  /** It was given up, but a request to make it may still be under way. */
+  /** It was given up, but a request to make it may still be under way, or its key be there unseen. */
   dispel(place: EtcdPlace): void {
     this.#remove(place).catch(() => this.#clearAway(place));
   }

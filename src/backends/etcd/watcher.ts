@@ -3,6 +3,8 @@ import type { EtcdRpc, WatchStream } from "./rpc.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
+/** How later versions than 3.4 name a watch that they refuse. */
+const NO_WATCH = "-1";
 
 export interface Watched {
   readonly key: Buffer;
@@ -112,7 +114,7 @@ export class Watcher {
   /** Says whether the watch stands, or has ended as it may. */
   #hear({ watch_id, canceled, compact_revision, events }: WatchResponse): boolean {
     const standing = this.#standing.get(watch_id);
-    if (standing === undefined) return true;
+    if (standing === undefined) return !(canceled && watch_id === NO_WATCH);
     const { watched } = standing;
     if (canceled && compact_revision !== "0") {
       // What it missed was compacted away: it has to look for itself.
