@@ -1,0 +1,85 @@
+import type { Ending } from "../../core/backend.js";
+import { gather } from "./gather.js";
+import { lockKeys, quorumChannel, rungAs } from "./keys.js";
+import { type QuorumNode, SCRIPTS } from "./node.js";
+import type { QuorumSettings } from "./options.js";
+import { failuresOf, noQuorum } from "./reports.js";
+import { majorityOf } from "./tally.js";
+
+export interface Released {
+  /** A majority of nodes still had it. */
+  readonly found: boolean;
+  /** Somebody else has asked for it meanwhile, and is told. */
+  readonly shared: boolean;
+}
+
+/** Gives votes back: always to all nodes, and without waiting for those that do not answer. */
+export class Leaving {
+  readonly #nodes: readonly QuorumNode[];
+  readonly #settings: QuorumSettings;
+  readonly #underWay = new Set<Promise<unknown>>();
+
+  constructor(nodes: readonly QuorumNode[], settings: QuorumSettings) {
+    this.#nodes = nodes;
+    this.#settings = settings;
+  }
+
+  /** The claim ends, whichever attempt it was: its id is not used again. */
+  async release(name: string, id: string, ending: Ending | undefined): Promise<Released> {
+    const nodes = this.#nodes;
+    const majority = majorityOf(nodes.length);
+    return gather<QuorumNode, number, Released>({
+      nodes,
+      ask: (node) => this.#tell(node, name, id, Number.MAX_SAFE_INTEGER, ending),
+      timeoutMs: this.#settings.timeoutMs,
+      decide: (replies, over) => {
+        const answers = replies.flatMap((reply) => (reply && "answer" in reply ? [reply.answer] : []));
+        const found = answers.filter((answer) => answer > 0).length;
+        const shared = answers.includes(2);
+        if (ending === undefined && found >= majority) return { found: true, shared };
+        if (!over) return undefined;
+        const unknown = nodes.length - answers.length;
+        if (found + unknown < majority || answers.length === nodes.length)
+          return { found: found >= majority, shared };
+        // Whoever may have been a holder was forced out; and nobody had it who was not even granted it.
+        if (ending !== undefined && answers.length >= majority) return { found: found > 0, shared };
+        if (found >= majority) return { found: true, shared };
+        throw noQuorum(nodes.length, majority, failuresOf(nodes, replies), name);
+      },
+      silent: (node) => node.silence(),
+    });
+  }
+
+  /** What one node granted to an attempt that came to nothing. Nobody waits for it; its ttl ends it anyway. */
+  withdraw(node: QuorumNode, name: string, id: string, attempt: number): void {
+    const told = this.#tell(node, name, id, attempt, "unused");
+    const forget = () => void this.#underWay.delete(settled);
+    const settled: Promise<unknown> = told.then(forget, forget);
+    this.#underWay.add(settled);
+  }
+
+  /** When all has been given back that can be, or after the time that one request may take. */
+  async settled(): Promise<void> {
+    if (this.#underWay.size === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise((resolve) => {
+      timer = setTimeout(resolve, this.#settings.timeoutMs);
+    });
+    await Promise.race([Promise.all(this.#underWay), late]);
+    clearTimeout(timer);
+  }
+
+  async #tell(
+    node: QuorumNode,
+    name: string,
+    id: string,
+    attempt: number,
+    ending: Ending | undefined,
+  ): Promise<number> {
+    const { prefix, retentionMs } = this.#settings;
+    const args = [id, String(attempt), String(retentionMs), `${quorumChannel(prefix)} ${rungAs(name)}`];
+    if (typeof ending === "object") args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
+    else if (ending !== undefined) args.push(ending);
+    return Number(await node.run(SCRIPTS.release, lockKeys(prefix, name), args));
+  }
+}
