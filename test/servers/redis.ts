@@ -67,6 +67,22 @@ export async function startRedisSingle(tls?: Certificate): Promise<RedisSingle> 
   return { url: `${scheme(tls)}://${addresses([node])}`, node, stop: () => node.stop() };
 }
 
+export interface RedisServers extends Stoppable {
+  readonly nodes: readonly RedisNode[];
+  readonly ports: readonly number[];
+}
+
+/** Independent servers, as for a quorum; `config` are further lines of their configuration. */
+export async function startRedisServers(
+  count: number,
+  { config = [], tls }: { readonly config?: readonly string[]; readonly tls?: Certificate } = {},
+): Promise<RedisServers> {
+  const ports = await freePorts(count);
+  const starting = ports.map((port) => startNode("voter", port, [...DATA_CONFIG, ...config], { tls }));
+  const nodes = await allOrNone(starting);
+  return { nodes, ports, stop: () => stopAll(nodes) };
+}
+
 /** Three masters that share the slots evenly, by default without replicas. */
 export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
   const { withReplica = [], nodeTimeoutMs = 5_000, tls } = options;

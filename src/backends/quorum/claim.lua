@@ -39,10 +39,11 @@ local now = serverTime()
 local l = openLock(KEYS[1], KEYS[2], now)
 local claim = find(l, id)
 
-if claim and (claim.left or attempt < claim.attempt or lastTicket ~= 0 and lastTicket ~= claim.ticket) then
+if claim and (claim.left or attempt < claim.attempt) then
   return gone(l, id)
 elseif claim then
   claim.attempt = attempt
+  if lastTicket ~= 0 then settle(l, claim, lastTicket) end
   claim.who = string.match(ARGV[2], '^%d+ %d %d+ (.*)$')
   if not claim.fixed then claim.deadline = math.max(claim.deadline, now + ttl) end
 elseif lastTicket ~= 0 then

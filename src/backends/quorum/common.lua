@@ -81,6 +81,12 @@ local function save(l, retentionMs)
   redis.call('SET', l.key, table.concat(lines, '\n'), 'PXAT', expireMs)
 end
 
+-- What a majority amounted to counts, whatever this node drew for it.
+local function settle(l, claim, ticket)
+  claim.ticket = ticket
+  l.last = math.max(l.last, ticket)
+end
+
 local function gone(l, id)
   return { 'gone', redis.call('HGET', l.forced, id) or '' }
 end

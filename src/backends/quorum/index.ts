@@ -3,6 +3,7 @@ import type {
   Backend,
   ClaimRequest,
   Ending,
+  Gone,
   Renewal,
   RenewRequest,
   ResourceRecord,
@@ -39,6 +40,8 @@ const LEAD_US = 1_000;
 /** By so much longer than asked for the head of an uncontended lock is kept: tickets may be ahead of time. */
 const KEPT_LONGER_MS = 1_000;
 
+const GONE: Gone = { state: "gone", loss: "taken" };
+
 /** Locks by a majority of independent Redis servers; by ioredis or node-redis. */
 export function redlock(options: RedlockOptions = {}): Backend {
   return new QuorumBackend(readRedlockOptions(options));
@@ -55,8 +58,8 @@ class QuorumBackend implements Backend {
   readonly #bell: Bell;
   /** Attempts are numbered, so that what belongs to an earlier one never touches a later one. */
   #attempts = 0;
-  /** Ids whose claims somebody still wants. */
-  readonly #wanted = new Set<string>();
+  /** The ids of claims that somebody still wants, and their tickets once they are granted. */
+  readonly #wanted = new Map<string, bigint | undefined>();
   #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
 
   constructor(settings: QuorumSettings) {
@@ -79,8 +82,9 @@ class QuorumBackend implements Backend {
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, queue } = request;
     refuseTheImpossible(request, this.#settings);
-    this.#wanted.add(id);
     if (!this.#opening.done) await this.#opening.open();
+    if (this.#isAnother(request)) return GONE;
+    this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
     if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
     if (queue && !this.#line.enter(name, id)) return { state: "refused", againInMs: BEHIND_MS };
     for (let round = 0; ; round++) {
@@ -114,6 +118,7 @@ class QuorumBackend implements Backend {
     switch (result.state) {
       case "granted":
         this.#line.granted(name, id, result.remainingMs);
+        this.#wanted.set(id, BigInt(result.ticket));
         return { state: "granted", ticket: BigInt(result.ticket), remainingMs: result.remainingMs };
       case "refused":
         return queue
@@ -158,8 +163,16 @@ class QuorumBackend implements Backend {
 
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     if (claims.length === 0) return [];
+    const known = claims.filter((claim) => !this.#isAnother(claim));
     const shortest = Math.min(...claims.map(({ ttlMs }) => ttlMs));
-    return renewAll(this.#nodes, this.#settings, claims, this.#timeoutMs(shortest));
+    const renewals = await renewAll(this.#nodes, this.#settings, known, this.#timeoutMs(shortest));
+    return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
+  }
+
+  /** Nodes know claims by their ids, and may have drawn other tickets for them: that this is the one, we know. */
+  #isAnother({ id, ticket }: { readonly id: string; readonly ticket?: bigint | undefined }): boolean {
+    const known = this.#wanted.get(id);
+    return known !== undefined && ticket !== undefined && ticket !== known;
   }
 
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {

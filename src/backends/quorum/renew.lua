@@ -14,13 +14,13 @@ for index = 1, (#ARGV - 1) / 3 do
   local id, ticket, ttl = ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   local l = openLock(KEYS[key], KEYS[key + 1], now)
   local claim = find(l, id)
-  if not claim or claim.left or claim.ticket ~= ticket then
+  if not claim or claim.left then
     answers[index] = gone(l, id)
   else
-    if not claim.fixed and now + ttl > claim.deadline then
-      claim.deadline = now + ttl
-      save(l, retentionMs)
-    end
+    if not claim.fixed then claim.deadline = math.max(claim.deadline, now + ttl) end
+    -- This node may not have heard of it yet.
+    settle(l, claim, ticket)
+    save(l, retentionMs)
     answers[index] = { 'held', claim.deadline - now }
   end
 end

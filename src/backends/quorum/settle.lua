@@ -9,7 +9,6 @@ insistOnWriting(KEYS[2])
 local l = openLock(KEYS[1], KEYS[2], serverTime())
 local claim = find(l, id)
 if not claim or claim.left or claim.attempt ~= attempt then return 0 end
-claim.ticket = ticket
-l.last = math.max(l.last, ticket)
+settle(l, claim, ticket)
 save(l, tonumber(ARGV[4]))
 return 1
