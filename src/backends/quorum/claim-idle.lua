@@ -1,6 +1,6 @@
--- The uncontended claim of a node that may vote: nobody is there, so one small value says it all. Put in
--- front of common.lua and claim.lua, whose inputs and outputs it shares; whatever is not that simple falls
--- through to them.
+-- The uncontended claim at a node that may vote: nobody is there, so one small value says it all.
+-- Put in front of common.lua and claim.lua, whose inputs and outputs it shares; whatever is not that simple
+-- falls through to them.
 
 if not ARGV[4] then
   local head, born = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])
