@@ -42,6 +42,7 @@ export interface RedisSentinel extends Stoppable {
   sentinels: RedisNode[];
 }
 
+type Env = Readonly<Record<string, string>>;
 type Words = [command: string, ...args: (string | number)[]];
 
 export const REDIS_PROGRAM = { program: "redis-server", package: "redis-server" };
@@ -75,10 +76,11 @@ export interface RedisServers extends Stoppable {
 /** Independent servers, as for a quorum; `config` are further lines of their configuration. */
 export async function startRedisServers(
   count: number,
-  { config = [], tls }: { readonly config?: readonly string[]; readonly tls?: Certificate } = {},
+  options: { readonly config?: readonly string[]; readonly tls?: Certificate; readonly env?: Env } = {},
 ): Promise<RedisServers> {
+  const { config = [], ...rest } = options;
   const ports = await freePorts(count);
-  const starting = ports.map((port) => startNode("voter", port, [...DATA_CONFIG, ...config], { tls }));
+  const starting = ports.map((port) => startNode("voter", port, [...DATA_CONFIG, ...config], rest));
   const nodes = await allOrNone(starting);
   return { nodes, ports, stop: () => stopAll(nodes) };
 }
@@ -206,7 +208,11 @@ async function startNode(
   name: string,
   port: number,
   config: readonly string[],
-  { tls, flags = [] }: { tls?: Certificate | undefined; flags?: readonly string[] },
+  {
+    tls,
+    flags = [],
+    env = {},
+  }: { tls?: Certificate | undefined; flags?: readonly string[]; env?: Env | undefined },
 ): Promise<RedisNode> {
   const plainPort = tls === undefined ? port : await freePort();
   const secured = tls === undefined ? [] : tlsConfig(port, tls);
@@ -220,9 +226,14 @@ async function startNode(
   ];
   const process = await ServerProcess.start({
     name: `${name}-${port}`,
-    program: REDIS_PROGRAM.program,
+    program: "env",
     // A file and not arguments, because a failover rewrites it: a restarted node must know its new role.
-    args: [CONFIG_FILE, ...flags],
+    args: [
+      ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      REDIS_PROGRAM.program,
+      CONFIG_FILE,
+      ...flags,
+    ],
     files: { [CONFIG_FILE]: `${lines.join("\n")}\n` },
     answers: async (pid) => {
       // Another server may have taken the port a moment before ours; then it is not ours that answers.
