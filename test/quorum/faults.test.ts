@@ -157,7 +157,7 @@ describe("a majority of servers is lost", () => {
       .catch((reason: unknown) => reason);
     expect(young).toMatchObject({ code: "backend", retryable: true });
     expect(String(young)).toMatch(/has lost its memory or is new, and votes in \d/);
-    const next = await quorum.open({ ttl: "1s" }).mutex("a").acquire({ wait: "10s" });
+    const next = await quorum.held("a", { ttl: "1s" });
     expect(next.token).toBeGreaterThan(lease.token);
   });
 
@@ -184,7 +184,7 @@ describe("a majority of servers is lost", () => {
     const lease = await quorum.open({ ttl: "1500ms" }).mutex("a").acquire();
     const flushedAt = performance.now();
     for (const place of [0, 1, 2]) await askRedis(at(place).port, "FLUSHALL");
-    const waiting = quorum.open({ ttl: "2s" }).mutex("a").acquire({ wait: "10s" });
+    const waiting = quorum.held("a", { ttl: "2s" });
     expect(await lossOf(lease)).toBe("taken");
     expect(performance.now() - flushedAt).toBeLessThan(1_500);
     const next = await waiting;
@@ -239,7 +239,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     const lease = await onThree(quorum);
     await restartEmpty(at(2));
     await nobodyElseWhileHeld(quorum, lease);
-    expect((await quorum.open({ ttl: "1s" }).mutex("a").acquire()).token).toBeGreaterThan(lease.token);
+    expect((await quorum.held("a", { ttl: "1s" })).token).toBeGreaterThan(lease.token);
     await sleep(2_100);
     // It votes again: without it, these would be two of five.
     await Promise.all([at(0), at(1)].map((node) => node.process.kill()));

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import { createLocks, type Locks, type LocksOptions } from "locktender";
+import { createLocks, type Lease, type Locks, type LocksOptions } from "locktender";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
@@ -51,6 +51,21 @@ export class Quorum {
       ports[place] = proxy.port;
     }
     return { proxies, locks: this.open(locksOptions, { url: urlOf(ports) }) };
+  }
+
+  /** Asks until it is let in: an outage is over when the servers vote again, which may take longer than a ttl. */
+  async held(name: string, locksOptions: LocksOptions): Promise<Lease> {
+    const locks = this.open(locksOptions);
+    const startedAt = performance.now();
+    for (;;) {
+      const lease = await locks
+        .mutex(name)
+        .tryAcquire()
+        .catch(() => null);
+      if (lease !== null) return lease;
+      expect(performance.now() - startedAt, "let in within 10 s").toBeLessThan(10_000);
+      await sleep(20);
+    }
   }
 
   /** How many claims of a lock each server has. */

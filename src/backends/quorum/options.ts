@@ -128,13 +128,19 @@ function fromClients(clients: unknown): readonly Target[] {
   for (const client of clients) {
     if (typeof client !== "object" || client === null || !(isIoredis(client) || isNodeRedis(client)))
       throw invalidOption("clients: must be clients of ioredis or of node-redis.");
-    if ("isCluster" in client || "masters" in client || "getMasterNode" in client)
+    if (isSeveralServers(client))
       throw invalidOption("clients: a quorum needs independent servers, not a Cluster or Sentinel.");
   }
   if (new Set(clients).size < clients.length)
     throw invalidOption("clients: one of them is given twice, and one server has one vote.");
   assertEnough(clients.length);
   return clients.map((client, index) => ({ where: `client ${index + 1}`, client, address: undefined }));
+}
+
+function isSeveralServers(client: object): boolean {
+  const { isCluster, options } = client as { isCluster?: unknown; options?: { sentinels?: unknown } };
+  if (isCluster === true || "masters" in client || "getMasterNode" in client) return true;
+  return Array.isArray(options?.sentinels);
 }
 
 function assertEnough(count: number): void {

@@ -31,7 +31,9 @@ export function noQuorum(
 ): LockError {
   const able = nodes - reports.length;
   const why = reports.map(describe).join("; ");
-  const text = `only ${able} of ${nodes} servers can be relied on, and ${majority} are needed: ${why}`;
+  const young = reports.some(({ votesInMs }) => votesInMs !== undefined);
+  const advice = young ? ". Servers that were never used before can be declared so by { fresh: true }" : "";
+  const text = `only ${able} of ${nodes} servers can be relied on, and ${majority} are needed: ${why}${advice}`;
   const hopeless = reports.filter(({ error }) => isLockError(error) && !error.retryable);
   const cause = reports.find(({ error }) => error !== undefined)?.error;
   const about = { name: lock, cause };
@@ -44,7 +46,7 @@ export function noQuorum(
 
 function describe({ node, error, votesInMs }: Report): string {
   if (votesInMs !== undefined) {
-    return `${node.where} has lost its memory or is new, and votes in ${formatMs(votesInMs)} (servers that were never used before can be declared so by { fresh: true })`;
+    return `${node.where} has lost its memory or is new, and votes in ${formatMs(votesInMs)}`;
   }
   const text = error instanceof Error ? error.message : String(error);
   return text.includes(node.where) ? text : `${node.where}: ${text}`;
