@@ -13,9 +13,11 @@ export interface Candidate {
   readonly attempt: number;
   /** The ticket that it has already: then nothing new is made, and there is nothing to take back. */
   readonly known: number | undefined;
+  /** What a grant gives. */
+  readonly grantMs: number;
   readonly timeoutMs: number;
   readonly retentionMs: number;
-  /** Whether anybody still wants what a node grants late. */
+  /** Whether anybody still wants what was granted. */
   wanted(): boolean;
   /** Gives back what a node has granted to an attempt that came to nothing. */
   withdraw(node: QuorumNode): void;
@@ -49,10 +51,10 @@ export class Ballot {
   }
 
   async run(): Promise<Result> {
-    const { keys, args, timeoutMs } = this.#candidate;
+    const { keys, args, grantMs, timeoutMs } = this.#candidate;
     const outcome = await gather<QuorumNode, Vote, Elected | Result>({
       nodes: this.#nodes,
-      ask: (node) => node.vote(keys, args),
+      ask: (node) => node.vote(keys, args, grantMs),
       timeoutMs,
       decide: (replies, over) => this.#decide(replies, over),
       late: (node, vote) => this.#late(node, vote),
@@ -157,8 +159,10 @@ export class Ballot {
     if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
     if (result === undefined) this.#latecomers.push(node);
-    else if (result.state !== "granted" || !this.#candidate.wanted()) this.#candidate.withdraw(node);
-    else if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    else if (result.state !== "granted") this.#candidate.withdraw(node);
+    // Whoever has left meanwhile has told this node so, by the same connection and after its claim.
+    else if (vote.ticket !== result.ticket && this.#candidate.wanted())
+      this.#settle(node, result.ticket).catch(() => undefined);
   }
 
   #reports(replies: Replies): readonly Report[] {

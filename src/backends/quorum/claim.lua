@@ -7,7 +7,8 @@
 --       hold, µs> <the lowest ticket to draw> <max ttl ms> <retention ms> <ms for which to keep the head of an
 --       uncontended claim> <waits: 1, tries: 0>'
 --       'verify' if the server may have been started anew since it was last asked
--- Out   {'granted', ticket, server time µs, remaining µs} | {'refused', beginning of the id in the way, µs
+-- Out   {ticket, server time µs} of a grant with all that was asked for | {'granted', ticket, server time µs,
+--       remaining µs} | {'refused', beginning of the id in the way, µs
 --       until something may change} | {'young', µs until this node votes} | {'max-ttl', ms that the others
 --       agreed on} | {'gone', forced JSON or ''}
 

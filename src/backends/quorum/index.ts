@@ -105,6 +105,7 @@ class QuorumBackend implements Backend {
       id,
       attempt,
       known: ticket === undefined ? undefined : Number(ticket),
+      grantMs: Math.max(request.ttlMs, request.minHoldMs),
       timeoutMs: this.#timeoutMs(request.ttlMs),
       retentionMs,
       wanted: () => this.#wanted.has(id),

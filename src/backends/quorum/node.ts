@@ -43,7 +43,7 @@ export class QuorumNode {
    * Asks for a vote. Scripts are gone when a server was started anew, and it has to be noticed if it was: so
    * whenever its script is sent, and after every failure, the server compares who it is with who it was.
    */
-  vote(keys: readonly string[], args: readonly string[]): Promise<Vote> {
+  vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
     // Its answer would come too late to count; what is under way to it already will tell when it is back.
     if (this.#silent()) return Promise.reject(this.silence());
     const sentMs = nowMs();
@@ -58,7 +58,7 @@ export class QuorumNode {
     return asked.then(
       (reply) => {
         if (doubtful) this.#doubtful = false;
-        const vote = readVote(reply, this.where);
+        const vote = readVote(reply, grantMs, this.where);
         if (vote.state === "granted") this.aheadUs = vote.atUs - sentMs * 1000;
         return vote;
       },

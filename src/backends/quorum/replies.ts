@@ -20,8 +20,11 @@ export type Vote =
 
 export type Extension = { readonly state: "held"; readonly remainingMs: number } | Gone;
 
-export function readVote(reply: unknown, where: string): Vote {
+/** A claim that was granted with all that it asked for is answered by its ticket and the time alone. */
+export function readVote(reply: unknown, grantMs: number, where: string): Vote {
   const [state, first, second, third] = listOf(reply, where);
+  if (Number(state) > 0)
+    return { state: "granted", ticket: Number(state), atUs: Number(first), remainingMs: grantMs };
   switch (state) {
     case "granted":
       return { state, ticket: Number(first), atUs: Number(second), remainingMs: Number(third) / 1000 };
