@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { connect } from "locktender";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { type RedisServers, startRedisServers } from "../servers/redis.js";
 import { startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
 import { blocksOf, PAGES, programs, ROOT, withoutNumbers } from "./blocks.js";
 
@@ -16,6 +17,7 @@ const fileOf = (index: number): string => `block-${index + 1}`;
 let folder: string;
 let compiled: { ok: boolean; output: string };
 let tree: ZooKeeper;
+let voters: RedisServers;
 
 beforeAll(async () => {
   await mkdir(join(ROOT, "node_modules/.cache"), { recursive: true });
@@ -26,12 +28,16 @@ beforeAll(async () => {
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(tsconfig()));
   await copyFile(join(ROOT, "test/examples/given.ts"), join(folder, "given.ts"));
   const { url } = inject("redisSingle");
-  tree = await startZooKeeper();
+  [tree, voters] = await Promise.all([startZooKeeper(), startRedisServers(5)]);
   for (const [index, { text }] of PROGRAMS.entries()) {
     const source = text
       .replaceAll("redis://127.0.0.1:6379", url)
       .replaceAll("etcd://127.0.0.1:2379", inject("etcd").url)
       .replaceAll("zookeeper://127.0.0.1:2181", tree.url)
+      .replaceAll(
+        /redlock:\/\/[\d.:,]+/g,
+        `redlock://${voters.ports.map((port) => `127.0.0.1:${port}`).join(",")}`,
+      )
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);
     // A block without an import is a module all the same.
     await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);
@@ -40,7 +46,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await tree?.stop();
+  await Promise.all([tree?.stop(), voters?.stop()]);
   await rm(folder, { recursive: true, force: true });
 });
 
