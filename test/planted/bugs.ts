@@ -19,6 +19,9 @@ const SINGLE = "test/backends/redis-single-ioredis.test.ts";
 const CLUSTER = "test/backends/redis-cluster-ioredis.test.ts";
 const MEMORY = "test/backends/memory.test.ts";
 
+const NODE = "backends/quorum/lua.generated.js";
+const BALLOT = "backends/quorum/ballot.js";
+
 export const BUGS: readonly Bug[] = [
   {
     name: "release without owner check",
@@ -262,5 +265,53 @@ export const BUGS: readonly Bug[] = [
       },
     ],
     caughtBy: [CLUSTER, "every grant has a greater token"],
+  },
+  {
+    name: "a node that lost its memory votes at once",
+    edits: [{ file: NODE, find: "if now < votesAt then return", replace: "if false then return" }],
+    caughtBy: ["test/quorum/faults.test.ts", "empty: it does not vote while anything that it forgot"],
+  },
+  {
+    name: "a node that came back with older data votes at once",
+    edits: [{ file: NODE, find: "if not since or ARGV[4] then", replace: "if not since then" }],
+    caughtBy: ["test/quorum/faults.test.ts", "with older data: it knows since when"],
+  },
+  {
+    name: "a token that only a minority of counters has reached",
+    edits: [
+      {
+        file: BALLOT,
+        find: "const needed = majority - reached(tickets, ticket);",
+        replace: "const needed = 0; others.length = 0;",
+      },
+    ],
+    caughtBy: ["test/quorum/clock.test.ts", "tokens grow also when a majority had to count"],
+  },
+  {
+    name: "the greatest ticket instead of the majority's",
+    edits: [
+      {
+        file: "backends/quorum/tally.js",
+        find: "[majority - 1];\n}\n/** How many",
+        replace: ".at(-1);\n}\n/** How many",
+      },
+    ],
+    caughtBy: ["test/quorum/clock.test.ts", "jump forward by an hour the holder keeps its lock"],
+  },
+  {
+    name: "half of the votes taken for a majority",
+    edits: [
+      {
+        file: "backends/quorum/tally.js",
+        find: "Math.floor(nodes / 2) + 1",
+        replace: "Math.floor(nodes / 2)",
+      },
+    ],
+    caughtBy: ["test/quorum/faults.test.ts", "with all of its data: its scripts are gone"],
+  },
+  {
+    name: "votes of an attempt that failed are kept",
+    edits: [{ file: BALLOT, find: "withdraw(node);", replace: "wanted();", times: 3 }],
+    caughtBy: ["test/quorum/faults.test.ts", "whoever is refused by a majority keeps no vote"],
   },
 ];

@@ -72,3 +72,28 @@ test("scenario S12: a claim that is granted while the clock of one server is wro
   expect(await lease.release()).toBe(true);
   expect(await other.mutex("a").run(({ token }) => token)).toBeGreaterThan(lease.token);
 });
+
+test("scenario S12: tokens grow also when a majority had to count two clocks that are wrong", async () => {
+  const quorum = new Quorum(ports);
+  await quorum.declare();
+  const [first] = right.nodes;
+  await clock.set(HOUR_MS);
+  first?.process.pause();
+  // Of four who vote, two are an hour ahead: the third lowest of their tickets is, too.
+  const ahead = await quorum
+    .open()
+    .mutex("a")
+    .run(({ token }) => token);
+  expect(timeOf(ahead)).toBeGreaterThan((await serverTimeMs(ports[1] ?? 0)) + HOUR_MS / 2);
+  first?.process.resume();
+  for (const node of wrong.nodes) node.process.pause();
+  try {
+    const next = await quorum
+      .open()
+      .mutex("a")
+      .run(({ token }) => token);
+    expect(next).toBeGreaterThan(ahead);
+  } finally {
+    for (const node of wrong.nodes) node.process.resume();
+  }
+});

@@ -175,6 +175,22 @@ describe("a majority of servers is lost", () => {
     expect(await locks.mutex("a").run(({ held }) => held)).toBe(true);
   });
 
+  test("stopped: all who wait in one process are told in their time, and not one after the other", async () => {
+    const quorum = new Quorum(ports);
+    const lease = await quorum.open({ ttl: "10s" }).mutex("a").acquire();
+    const locks = quorum.open({ ttl: "500ms", wait: "60s" });
+    const waits = Array.from({ length: 10 }, () => locks.mutex("a").acquire());
+    const told = Promise.all(waits.map((wait) => expect(wait).rejects.toMatchObject({ code: "backend" })));
+    await sleep(200);
+    pause(2, 3, 4);
+    const startedAt = performance.now();
+    await told;
+    expect(performance.now() - startedAt).toBeLessThan(4_000);
+    resume();
+    expect(await lease.release()).toBe(true);
+    await quorum.nothingLeft("a", 3_000);
+  });
+
   test("flushed: the holder is told by its next renewal, and nobody is let in before its time is over", async () => {
     const quorum = new Quorum(ports, { maxTtl: "2s", fresh: false });
     await quorum
@@ -260,6 +276,17 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     expect(await askRedis(at(2).port, "EXISTS", `${quorum.prefix}:quorum:born`)).toBe(1);
     expect(await quorum.claims("a")).toEqual([1, 1, 0, 0, 0]);
     await nobodyElseWhileHeld(quorum, lease);
+  });
+
+  test("whoever is refused by a majority keeps no vote of the rest", async () => {
+    const quorum = new Quorum(ports, { maxTtl: "20s" });
+    const lease = await onThree(quorum);
+    const others = quorum.open({ ttl: "20s" });
+    expect(await others.mutex("a").tryAcquire()).toBeNull();
+    await expect.poll(() => quorum.claims("a"), { timeout: 1_000 }).toEqual([1, 1, 1, 0, 0]);
+    await expect(others.mutex("a").acquire({ wait: 200 })).rejects.toMatchObject({ code: "timeout" });
+    await expect.poll(() => quorum.claims("a"), { timeout: 1_000 }).toEqual([1, 1, 1, 0, 0]);
+    expect(lease.held).toBe(true);
   });
 
   test("with all of its data: its scripts are gone, and the claims that it has are kept", async () => {

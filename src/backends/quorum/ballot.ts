@@ -5,6 +5,9 @@ import type { Vote } from "./replies.js";
 import { failuresOf, type Report } from "./reports.js";
 import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
 
+/** An attempt that comes to nothing is seldom older than this. */
+const ATTEMPT_MS = 200;
+
 /** What one attempt asks of every node. */
 export interface Candidate {
   readonly keys: readonly string[];
@@ -25,13 +28,14 @@ export interface Candidate {
 
 export type Result =
   | { readonly state: "granted"; readonly ticket: number; readonly remainingMs: number }
-  /** Enough nodes voted, but not for us. `held`: one other claim has, or may have, a majority. */
+  /** Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. */
   | { readonly state: "refused"; readonly held: boolean; readonly changeInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
   | { readonly state: "no-quorum"; readonly reports: readonly Report[] }
   | Gone;
 
 type Granted = Extract<Vote, { state: "granted" }>;
+type Refusal = Extract<Vote, { state: "refused" }>;
 type Replies = readonly (Reply<Vote> | undefined)[];
 /** A majority has voted for us, and these are their tickets by node. */
 type Elected = { readonly state: "elected"; readonly votes: ReadonlyMap<QuorumNode, Granted> };
@@ -69,7 +73,7 @@ export class Ballot {
 
   #decide(replies: Replies, over: boolean): Elected | Result | typeof SOON | undefined {
     const votes = new Map<QuorumNode, Granted>();
-    const refusals: Extract<Vote, { state: "refused" }>[] = [];
+    const refusals: Refusal[] = [];
     const losses: Gone[] = [];
     let disagreeing: Result | undefined;
     for (const [index, reply] of replies.entries()) {
@@ -90,16 +94,25 @@ export class Ballot {
       return over || confirmed || this.#candidate.known !== undefined ? { state: "elected", votes } : SOON;
     }
     if (losses.length > minority) return losses.find(({ loss }) => loss === "forced") ?? losses[0];
-    const decided = refusals.length > minority;
-    if (!decided && !over) return undefined;
-    if (decided || refusals.length + votes.size >= majority) {
+    const lost = refusals.length > minority;
+    if (!lost && !over) return undefined;
+    if (lost || refusals.length + votes.size >= majority) {
+      const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
+      // Whether somebody holds it or votes were split makes a difference: the rest may tell.
+      if (!held && !over) return SOON;
       const times = refusals.map(({ changeInMs }) => changeInMs);
-      const unknown = this.#nodes.length - votes.size - refusals.length;
-      const most = Math.max(...refusals.map(({ by }) => refusals.filter((one) => one.by === by).length));
       const changeInMs = roomIn(times, votes.size, majority);
-      return this.#lost(replies, { state: "refused", held: most + unknown >= majority, changeInMs });
+      return this.#lost(replies, { state: "refused", held, changeInMs });
     }
     return this.#lost(replies, disagreeing ?? { state: "no-quorum", reports: this.#reports(replies) });
+  }
+
+  /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
+  #isHeld(refusals: readonly Refusal[], unknown: number): boolean {
+    return refusals.some(({ by, ageMs }) => {
+      const votes = refusals.filter((other) => other.by === by).length;
+      return votes + (ageMs < ATTEMPT_MS ? 0 : unknown) >= this.#majority;
+    });
   }
 
   /** Whoever is not elected gives back what it got, at once: also where it has not heard yet. */

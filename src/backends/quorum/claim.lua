@@ -8,8 +8,8 @@
 --       uncontended claim> <waits: 1, tries: 0>'
 --       'verify' if the server may have been started anew since it was last asked
 -- Out   {ticket, server time µs} of a grant with all that was asked for | {'granted', ticket, server time µs,
---       remaining µs} | {'refused', beginning of the id in the way, µs
---       until something may change} | {'young', µs until this node votes} | {'max-ttl', ms that the others
+--       remaining µs} | {'refused', beginning of the id in the way or '+' for several, its
+--       age µs, µs until something may change} | {'young', µs until this node votes} | {'max-ttl', ms that the others
 --       agreed on} | {'gone', forced JSON or ''}
 
 local id = ARGV[1]
@@ -52,7 +52,9 @@ elseif lastTicket ~= 0 then
 else
   local refusal = whyNoVote(now)
   if refusal then return refusal end
-  local ticket = math.max(l.last + 1, now, tonumber(floor))
+  -- One client that errs must not use up the tickets of all others.
+  local lowest = tonumber(floor) < now + 1000000 and tonumber(floor) or 0
+  local ticket = math.max(l.last + 1, now, lowest)
   claim = readClaim(string.format('%s %d %d %d 0 %d %s', id, attempt, ticket, now, now + grant, ARGV[2]))
   if l.sum + claim.weight > WHOLE then
     local soonest = l.claims[1]
@@ -63,7 +65,8 @@ else
       l.wanted = true
       save(l, retentionMs)
     end
-    return { 'refused', string.sub(soonest.id, 1, 8), soonest.deadline - now }
+    local by = soonest.weight < WHOLE and '+' or string.sub(soonest.id, 1, 8)
+    return { 'refused', by, now - soonest.granted, soonest.deadline - now }
   end
   l.last = ticket
   l.claims[#l.claims + 1] = claim

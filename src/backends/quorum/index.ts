@@ -89,6 +89,7 @@ class QuorumBackend implements Backend {
     if (queue && !this.#line.enter(name, id)) return { state: "refused", againInMs: BEHIND_MS };
     for (let round = 0; ; round++) {
       const result = await this.#attempt(request);
+      if (queue && result.state !== "no-quorum") this.#line.answered(name);
       const split = result.state === "refused" && !result.held;
       if (queue || !split || round === SPLIT_ROUNDS) return this.#answer(request, result);
       await new Promise((resolve) => setTimeout(resolve, backoffMs(round)));
@@ -129,8 +130,11 @@ class QuorumBackend implements Backend {
         return result;
       case "max-ttl":
         throw disagreement(result.agreedMs, this.#settings.maxTtlMs);
-      case "no-quorum":
-        throw noQuorum(this.#nodes.length, this.#majority, result.reports, name);
+      case "no-quorum": {
+        const failure = noQuorum(this.#nodes.length, this.#majority, result.reports, name);
+        if (queue) this.#line.answered(name, failure);
+        throw failure;
+      }
     }
   }
 
@@ -165,8 +169,10 @@ class QuorumBackend implements Backend {
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     if (claims.length === 0) return [];
     const known = claims.filter((claim) => !this.#isAnother(claim));
+    if (known.length === 0) return claims.map(() => GONE);
     const shortest = Math.min(...claims.map(({ ttlMs }) => ttlMs));
     const renewals = await renewAll(this.#nodes, this.#settings, known, this.#timeoutMs(shortest));
+    if (known.length === claims.length) return renewals;
     return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
   }
 

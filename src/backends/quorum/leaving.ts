@@ -6,6 +6,9 @@ import type { QuorumSettings } from "./options.js";
 import { failuresOf, noQuorum } from "./reports.js";
 import { majorityOf } from "./tally.js";
 
+/** Whoever closes wants to go. */
+const CLOSING_MS = 250;
+
 export interface Released {
   /** A majority of nodes still had it. */
   readonly found: boolean;
@@ -52,24 +55,21 @@ export class Leaving {
 
   /** What one node granted to an attempt that came to nothing. Nobody waits for it; its ttl ends it anyway. */
   withdraw(node: QuorumNode, name: string, id: string, attempt: number): void {
-    const told = this.#tell(node, name, id, attempt, "unused");
-    const forget = () => void this.#underWay.delete(settled);
-    const settled: Promise<unknown> = told.then(forget, forget);
-    this.#underWay.add(settled);
+    this.#tell(node, name, id, attempt, "unused").catch(() => undefined);
   }
 
-  /** When all has been given back that can be, or after the time that one request may take. */
+  /** When all has been given back that can be; those who do not answer by then have their ttl. */
   async settled(): Promise<void> {
     if (this.#underWay.size === 0) return;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise((resolve) => {
-      timer = setTimeout(resolve, this.#settings.timeoutMs);
+      timer = setTimeout(resolve, CLOSING_MS);
     });
-    await Promise.race([Promise.all(this.#underWay), late]);
+    await Promise.race([Promise.allSettled(this.#underWay), late]);
     clearTimeout(timer);
   }
 
-  async #tell(
+  #tell(
     node: QuorumNode,
     name: string,
     id: string,
@@ -80,6 +80,10 @@ export class Leaving {
     const args = [id, String(attempt), String(retentionMs), `${quorumChannel(prefix)} ${rungAs(name)}`];
     if (typeof ending === "object") args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
     else if (ending !== undefined) args.push(ending);
-    return Number(await node.run(SCRIPTS.release, lockKeys(prefix, name), args));
+    const told = node.run(SCRIPTS.release, lockKeys(prefix, name), args).then(Number);
+    const forget = () => void this.#underWay.delete(told);
+    this.#underWay.add(told);
+    told.then(forget, forget);
+    return told;
   }
 }

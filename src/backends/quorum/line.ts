@@ -14,6 +14,8 @@ interface Queue {
   /** In the order in which they came. */
   readonly ids: string[];
   splits: number;
+  /** Why the first one could not ask: the others could not either. */
+  failure: unknown;
   timer: NodeJS.Timeout | undefined;
   /** Ends the listening for what others tell of this name. */
   unlisten: Unwatch | undefined;
@@ -40,17 +42,37 @@ export class Line {
     };
   }
 
-  /** Takes a place at the end, unless it has one. Says whether it is the first. */
+  /**
+   * Takes a place at the end, unless it has one. Says whether it is the first; to the others an outage is told
+   * that the first one has met, for they would meet it, too, one after the other.
+   */
   enter(name: string, id: string): boolean {
     // Whom nobody can ring would be in the way of the others for ever.
     if (!this.#rings.has(id)) return true;
     const queue = this.#queues.get(name);
     if (queue === undefined) {
-      this.#queues.set(name, { ids: [id], splits: 0, timer: undefined, unlisten: undefined });
+      this.#queues.set(name, {
+        ids: [id],
+        splits: 0,
+        failure: undefined,
+        timer: undefined,
+        unlisten: undefined,
+      });
       return true;
     }
     if (!queue.ids.includes(id)) queue.ids.push(id);
-    return queue.ids[0] === id;
+    if (queue.ids[0] === id) return true;
+    if (queue.failure !== undefined) throw queue.failure;
+    return false;
+  }
+
+  /** The first one has, or has not, been answered. */
+  answered(name: string, failure?: unknown): void {
+    const queue = this.#queues.get(name);
+    if (queue === undefined) return;
+    const news = failure !== undefined && queue.failure === undefined;
+    queue.failure = failure;
+    if (news) for (const id of queue.ids.slice(1)) this.#rings.get(id)?.();
   }
 
   leave(name: string, id: string): void {

@@ -12,7 +12,12 @@ export type Vote =
       readonly atUs: number;
       readonly remainingMs: number;
     }
-  | { readonly state: "refused"; readonly by: string; readonly changeInMs: number }
+  | {
+      readonly state: "refused";
+      readonly by: string;
+      readonly ageMs: number;
+      readonly changeInMs: number;
+    }
   /** It may have forgotten claims that others rely on, and does not vote before they have ended. */
   | { readonly state: "young"; readonly votesInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
@@ -29,7 +34,12 @@ export function readVote(reply: unknown, grantMs: number, where: string): Vote {
     case "granted":
       return { state, ticket: Number(first), atUs: Number(second), remainingMs: Number(third) / 1000 };
     case "refused":
-      return { state, by: String(first), changeInMs: Number(second) / 1000 };
+      return {
+        state,
+        by: String(first),
+        ageMs: Number(second) / 1000,
+        changeInMs: Number(third) / 1000,
+      };
     case "young":
       return { state, votesInMs: Number(first) / 1000 };
     case "max-ttl":
