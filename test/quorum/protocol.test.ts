@@ -59,6 +59,13 @@ const PLANS = {
     restarts: 1,
     until: 3,
   },
+  "tokens of a client that gives up and asks again": {
+    ...small,
+    attempts: [2, 1],
+    tickets: true,
+    skews: [0, 2, 0],
+    until: 0,
+  },
   "a client that gives up and asks again": { ...small, attempts: [2, 1], until: 0 },
 } satisfies Record<string, Plan>;
 
