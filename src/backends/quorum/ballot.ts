@@ -120,8 +120,10 @@ export class Ballot {
     if (this.#candidate.known !== undefined) return result;
     for (const [index, node] of this.#nodes.entries()) {
       const reply = replies[index];
-      const granted = reply !== undefined && "answer" in reply && reply.answer.state === "granted";
-      if (granted || (reply === undefined && result.state === "refused")) this.#candidate.withdraw(node);
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      // In an outage who asks again finds what it has not heard of, and whoever gives up tells all nodes.
+      const unheard = vote === undefined && result.state === "refused";
+      if (unheard || vote?.state === "granted") this.#candidate.withdraw(node);
     }
     return result;
   }

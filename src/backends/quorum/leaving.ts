@@ -1,5 +1,5 @@
 import type { Ending } from "../../core/backend.js";
-import { gather } from "./gather.js";
+import { gather, SOON } from "./gather.js";
 import { lockKeys, quorumChannel, rungAs } from "./keys.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { QuorumSettings } from "./options.js";
@@ -38,15 +38,16 @@ export class Leaving {
       decide: (replies, over) => {
         const answers = replies.flatMap((reply) => (reply && "answer" in reply ? [reply.answer] : []));
         const found = answers.filter((answer) => answer > 0).length;
-        const shared = answers.includes(2);
-        if (ending === undefined && found >= majority) return { found: true, shared };
-        if (!over) return undefined;
         const unknown = nodes.length - answers.length;
-        if (found + unknown < majority || answers.length === nodes.length)
-          return { found: found >= majority, shared };
-        // Whoever may have been a holder was forced out; and nobody had it who was not even granted it.
-        if (ending !== undefined && answers.length >= majority) return { found: found > 0, shared };
-        if (found >= majority) return { found: true, shared };
+        const shared = answers.includes(2);
+        if (ending === undefined) {
+          if (found >= majority) return { found: true, shared };
+          if (found + unknown < majority) return { found: false, shared };
+        } else if (answers.length >= majority) {
+          // Nobody held what is unused; and whoever may have held what is forced has been told.
+          return over ? { found: found > 0 && found + unknown >= majority, shared } : SOON;
+        }
+        if (!over) return undefined;
         throw noQuorum(nodes.length, majority, failuresOf(nodes, replies), name);
       },
       silent: (node) => node.silence(),
