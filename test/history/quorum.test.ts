@@ -1,16 +1,47 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, test } from "vitest";
 import { startRedisServers } from "../servers/redis.js";
 import { expectAllPromisesKept, QUICK } from "./expectations.js";
 
 const servers = await startRedisServers(5);
 afterAll(() => servers.stop());
 
+const backend = (maxTtl: `${number}ms` | "1m") => ({
+  module: new URL("../support/quorum-backend.mjs", import.meta.url).href,
+  args: {
+    url: `redlock://${servers.ports.map((port) => `127.0.0.1:${port}`).join(",")}`,
+    prefix: `history-${randomUUID()}`,
+    fresh: true,
+    maxTtl,
+  },
+});
+
 test("a quorum keeps every promise while processes are killed and stopped on the way", async () => {
-  const url = `redlock://${servers.ports.map((port) => `127.0.0.1:${port}`).join(",")}`;
-  const backend = {
-    module: new URL("../support/quorum-backend.mjs", import.meta.url).href,
-    args: { url, prefix: `history-${randomUUID()}`, fresh: true },
+  await expectAllPromisesKept(backend("1m"), QUICK, { queueing: false });
+});
+
+test("and while two of its servers are stopped, killed and come back without what they knew", async () => {
+  const over = new AbortController();
+  const [, , , third, fourth] = servers.nodes;
+  if (third === undefined || fourth === undefined) return expect.unreachable();
+  const disturb = async (node: typeof third, first: number) => {
+    for (let round = first; !over.signal.aborted; round++) {
+      if (round % 2) {
+        node.process.pause();
+        await sleep(250);
+        node.process.resume();
+      } else {
+        await node.process.restart();
+      }
+      await sleep(300);
+    }
   };
-  await expectAllPromisesKept(backend, QUICK, { queueing: false });
+  const disturbances = Promise.all([disturb(third, 0), disturb(fourth, 1)]);
+  try {
+    await expectAllPromisesKept(backend("400ms"), QUICK, { queueing: false });
+  } finally {
+    over.abort();
+    await disturbances;
+  }
 });

@@ -99,6 +99,8 @@ describe("a minority of servers is lost", () => {
       await sleep(150);
     }
     expect(lease.held).toBe(true);
+    // It has been renewed, and nobody gave it back to those who forgot it.
+    await expect.poll(() => quorum.claims("a")).toEqual([0, 0, 1, 1, 1]);
     expect(await lease.release()).toBe(true);
     expect(await others.mutex("a").run(({ token }) => token)).toBeGreaterThan(lease.token);
   });
