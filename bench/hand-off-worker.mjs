@@ -1,9 +1,10 @@
 // Fights for one lock and reports, for each grant, when it was granted and when it was released.
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
+import { redlock } from "locktender/redlock";
 
-const { url, workers, rounds, holdMs } = JSON.parse(process.argv[2]);
-const locks = createLocks(redis({ url }), { wait: "60s" });
+const { url, engine = "redis", workers, rounds, holdMs } = JSON.parse(process.argv[2]);
+const locks = createLocks(engine === "redis" ? redis({ url }) : redlock({ url }), { wait: "60s" });
 const mutex = locks.mutex("hand-off");
 const grants = [];
 

@@ -17,6 +17,11 @@ const openRedis: Open = async (url, prefix) => {
   return redis(prefix === undefined ? { url } : { url, prefix });
 };
 
+const openRedlock: Open = async (url, prefix) => {
+  const { redlock } = await import("./backends/quorum/index.js");
+  return redlock(prefix === undefined ? { url } : { url, prefix });
+};
+
 const openEtcd: Open = async (url, prefix) => {
   const { etcd } = await import("./backends/etcd/index.js");
   return etcd(prefix === undefined ? { url } : { url, prefix });
@@ -51,6 +56,8 @@ const ENGINES = new Map<string, Open>([
   ["rediss+sentinel", openRedis],
   ["redis+cluster", openRedis],
   ["rediss+cluster", openRedis],
+  ["redlock", openRedlock],
+  ["redlocks", openRedlock],
   ["etcd", openEtcd],
   ["etcds", openEtcd],
   ["zookeeper", openZooKeeper],

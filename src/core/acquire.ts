@@ -6,6 +6,7 @@ import type { Cancellable, Connection } from "./connection.js";
 import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError, isLockError, type LockError } from "./errors.js";
 import { Hold } from "./hold.js";
+import { POLL_MS } from "./lookout.js";
 import { groupOf } from "./names.js";
 import { Place, type PlaceListener } from "./place.js";
 import { outage, refusal, tooSlow } from "./refusals.js";
@@ -41,6 +42,8 @@ class Wait implements PlaceListener, Cancellable {
   #interrupt: ((error: unknown) => void) | undefined;
   #wake: (() => void) | undefined;
   #rung = false;
+  /** An engine that has no queue said when to ask again. */
+  #againAtMs = Infinity;
   #grantedByRing = false;
   #gone: Gone | undefined;
   #outageSinceMs: number | undefined;
@@ -104,6 +107,7 @@ class Wait implements PlaceListener, Cancellable {
   async #askOnce(): Promise<Next> {
     if (this.#gone !== undefined) this.#reenter(this.#gone);
     this.#rung = false;
+    this.#againAtMs = Infinity;
     // A ring that comes while we ask still counts; an older one is overtaken by the engine's answer.
     this.#grantedByRing = false;
     const sent = sendingNow();
@@ -128,7 +132,12 @@ class Wait implements PlaceListener, Cancellable {
         this.#connection.lookout.expect(this.name, answer.changeInMs);
         return "sleep";
       case "refused":
-        return "refused";
+        if (this.#ask.waitMs === 0) return "refused";
+        // Without a queue there is no place to be lost: it asks again, as often as the engine says.
+        this.#outageSinceMs = undefined;
+        this.#failures = 0;
+        this.#againAtMs = nowMs() + (answer.againInMs ?? POLL_MS);
+        return "sleep";
       case "gone":
         this.#gone = answer;
         return "again";
@@ -180,7 +189,8 @@ class Wait implements PlaceListener, Cancellable {
   /** Until something may have changed, or the wait is over. */
   async #sleep(): Promise<void> {
     const slowAtMs = this.#startMs + this.#ask.ttlMs;
-    while (!this.#rung && this.#cancelled === undefined && nowMs() < this.#deadlineMs) {
+    const untilMs = Math.min(this.#deadlineMs, this.#againAtMs);
+    while (!this.#rung && this.#cancelled === undefined && nowMs() < untilMs) {
       if (!this.#toldSlow && nowMs() >= slowAtMs) {
         this.#toldSlow = true;
         this.#connection.events.emit({
@@ -189,8 +199,7 @@ class Wait implements PlaceListener, Cancellable {
           waitedMs: nowMs() - this.#startMs,
         });
       }
-      const untilMs = this.#toldSlow ? this.#deadlineMs : Math.min(this.#deadlineMs, slowAtMs);
-      await this.#pause(untilMs - nowMs());
+      await this.#pause((this.#toldSlow ? untilMs : Math.min(untilMs, slowAtMs)) - nowMs());
     }
   }
 

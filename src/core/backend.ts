@@ -62,7 +62,8 @@ export interface Waiting {
 export type Answer =
   | { readonly state: "granted"; readonly ticket: bigint; readonly remainingMs: number }
   | (Waiting & { readonly ticket: bigint })
-  | { readonly state: "refused" }
+  /** Nothing is kept. Who waits at an engine without a queue asks again when it is rung, or after this time. */
+  | { readonly state: "refused"; readonly againInMs?: number }
   | { readonly state: "queue-full"; readonly waiters: number }
   | { readonly state: "capacity-mismatch"; readonly capacity: number }
   | Gone;

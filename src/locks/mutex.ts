@@ -1,13 +1,13 @@
 import { WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
-import { invalidOption } from "../core/errors.js";
+import { invalidOption, LockError } from "../core/errors.js";
 import { type Defaults, knownOptions, maxWaitersOption } from "../core/options.js";
 import { EngineLock, type Lockable } from "./lockable.js";
 
 export interface MutexOptions {
   /** Inside `run`, the same call chain may enter again. */
   readonly reentrant?: boolean;
-  /** Strict arrival order across processes. Every lock has it today; say so where you rely on it. */
+  /** Strict arrival order across processes. Every engine with a queue has it; say so where you rely on it. */
   readonly fair?: boolean;
   /** Do not queue behind more than this many. */
   readonly maxWaiters?: number;
@@ -27,6 +27,13 @@ export function createMutex(
     if (options[key] !== undefined && typeof options[key] !== "boolean") {
       throw invalidOption(`${key}: must be true or false.`, name);
     }
+  }
+  const { engine, queueing } = connection.backend.traits;
+  if (!queueing && (options.fair === true || options.maxWaiters !== undefined)) {
+    const asked = options.fair === true ? "fair" : "maxWaiters";
+    throw new LockError("unsupported", `${asked}: ${engine} keeps no queue, so there is no order to keep.`, {
+      name,
+    });
   }
   const maxWaiters = options.maxWaiters === undefined ? undefined : maxWaitersOption(options.maxWaiters);
   return new EngineLock(

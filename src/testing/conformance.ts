@@ -54,5 +54,5 @@ function register(runner: Runner, harness: Harness, { name, needs = [], run }: C
 
 function reasonWithout(harness: Harness, need: Need): string | undefined {
   const given = harness[need];
-  return "skip" in given ? given.skip : undefined;
+  return given !== undefined && "skip" in given ? given.skip : undefined;
 }

@@ -128,3 +128,39 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     },
   };
 }
+
+/** Several wires, to the servers of one engine, as one: they break together. */
+export function asOne(proxies: readonly FaultProxy[]): FaultProxy {
+  const [first] = proxies;
+  if (first === undefined) throw new RangeError("there is no wire");
+  const onEach = (act: (proxy: FaultProxy) => void) => () => proxies.forEach(act);
+  return {
+    host: first.host,
+    port: first.port,
+    get connections() {
+      return proxies.reduce((sum, { connections }) => sum + connections, 0);
+    },
+    heal: onEach((proxy) => proxy.heal()),
+    delay: (delay) => onEach((proxy) => proxy.delay(delay))(),
+    blackhole: (direction) => onEach((proxy) => proxy.blackhole(direction))(),
+    cutBeforeReply: async (match) => {
+      await Promise.all(proxies.map((proxy) => proxy.cutBeforeReply(match)));
+    },
+    holdBack(match) {
+      const held = proxies.map((proxy) => proxy.holdBack(match));
+      const caught = Promise.all(held.map((one) => one.caught)).then(() => {});
+      caught.catch(() => {}); // only who awaits it needs to hear
+      return {
+        caught,
+        async deliver() {
+          await Promise.all(held.map((one) => one.deliver()));
+        },
+      };
+    },
+    refuse: onEach((proxy) => proxy.refuse()),
+    dropAll: onEach((proxy) => proxy.dropAll()),
+    async close() {
+      await Promise.all(proxies.map((proxy) => proxy.close()));
+    },
+  };
+}

@@ -10,10 +10,17 @@ export interface WorkerBackend {
 
 export type BackendFactory = (args: never) => Backend | Promise<Backend>;
 
+export interface HostAndPort {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** A server behind a fault proxy: where it listens, and how to connect through the proxy instead. */
 export interface ProxiedBackend {
-  readonly target: { readonly host: string; readonly port: number };
-  open(proxy: { readonly host: string; readonly port: number }): Backend;
+  readonly target: HostAndPort;
+  /** The other servers that a client needs, each behind a proxy of its own that does the same. */
+  readonly others?: readonly HostAndPort[];
+  open(proxy: HostAndPort, others: readonly HostAndPort[]): Backend;
   /** The server itself ends a connection that its client has left behind: what was on its way is never delivered. */
   readonly endsStaleConnections?: boolean;
 }
@@ -31,6 +38,8 @@ export interface Harness {
   readonly network: ProxiedBackend | { readonly skip: string };
   /** Makes the engine forget everything, as a flush or a lossy failover would; or why it cannot. */
   readonly wipe: (() => Promise<void>) | { readonly skip: string };
+  /** Why nobody can be seen waiting, where the engine keeps no queue. */
+  readonly queue?: { readonly skip: string };
 }
 
 /** The test runner, reduced to what every runner has. */

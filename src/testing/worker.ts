@@ -52,9 +52,14 @@ async function perform(call: WorkerCall): Promise<unknown> {
       return lease === null ? null : keep(lease);
     }
     case "runForEver":
-      // Never settles: only the end of the process ends it.
-      void locks.mutex(call.name).run((lease) => new Promise(() => keep(lease)));
-      return undefined;
+      return new Promise<void>((started) => {
+        // Never settles: only the end of the process ends it.
+        void locks.mutex(call.name).run((lease) => {
+          keep(lease);
+          started();
+          return new Promise(() => {});
+        });
+      });
     case "release":
       return find(call.lease).release();
     case "look":

@@ -30,6 +30,7 @@ beforeAll(async () => {
       .replaceAll("redis://127.0.0.1:6379", url)
       .replaceAll("etcd://127.0.0.1:2379", (await shared("etcd")).url)
       .replaceAll("zookeeper://127.0.0.1:2181", (await shared("zookeeper")).url)
+      .replaceAll(/redlock:\/\/[\d.:,]+/g, (await shared("redlock")).url)
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);
     // A block without an import is a module all the same.
     await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);

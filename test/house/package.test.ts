@@ -12,9 +12,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
-const SUBPATHS = ["", "/core", "/etcd", "/memory", "/redis", "/sqlite", "/zookeeper", "/testing"].map(
-  (path) => `locktender${path}`,
-);
+const ENTRIES = ["", "/core", "/etcd", "/memory", "/redis", "/redlock", "/sqlite", "/zookeeper", "/testing"];
+const SUBPATHS = ENTRIES.map((path) => `locktender${path}`);
 const CLIENTS = ["@grpc/grpc-js", "@grpc/proto-loader", "ioredis", "redis", "libsql", "better-sqlite3"];
 const SEALED = '{ "exports": { ".": null, "./*": null } }';
 
@@ -24,6 +23,7 @@ import { connect, isLockError, type Lease, type Locks, LockTimeoutError } from "
 import { createLocks } from "locktender/core";
 import { memory } from "locktender/memory";
 import { type RedisOptions, redis } from "locktender/redis";
+import { type RedlockOptions, redlock } from "locktender/redlock";
 import { type SqliteOptions, sqlite } from "locktender/sqlite";
 import { type ZooKeeperOptions, zookeeper } from "locktender/zookeeper";
 import { startFaultProxy } from "locktender/testing";
@@ -40,7 +40,8 @@ await using lease: Lease = await own.mutex("orders").acquire();
 const late = await own.mutex("orders").acquire({ wait: 0, within: null }).catch((error: unknown) => error);
 const options: [RedisOptions, SqliteOptions] = [{ url: "redis://127.0.0.1" }, { file: "locks.db" }];
 const tree: ZooKeeperOptions = { url: "zookeeper://127.0.0.1", acl: "open" };
-const ready = [redis, sqlite, () => zookeeper(tree), startFaultProxy].every((open) => typeof open === "function");
+const quorum: RedlockOptions = { url: "redlock://127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", maxTtl: "1m" };
+const ready = [redis, sqlite, () => redlock(quorum), () => zookeeper(tree), startFaultProxy].every((open) => typeof open === "function");
 console.log(token > 0n && lease.held && late instanceof LockTimeoutError && options.length === 2 && ready);
 `;
 

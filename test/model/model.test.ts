@@ -4,13 +4,14 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { etcd } from "locktender/etcd";
 import { type RedisOptions, redis } from "locktender/redis";
+import { type RedlockOptions, redlock } from "locktender/redlock";
 import { sqlite } from "locktender/sqlite";
 import { zookeeper } from "locktender/zookeeper";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { shared } from "../servers/shared.js";
 import { betterSqlite3 } from "../support/better-sqlite3.js";
-import { commands, sideBySide, timeless } from "./side-by-side.js";
+import { commands, sideBySide, timeless, tries } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -22,6 +23,7 @@ const servers = {
   etcds: await shared("etcd-ensemble"),
   zookeeper: await shared("zookeeper"),
   zookeepers: await shared("zookeeper-ensemble"),
+  redlock: await shared("redlock"),
 };
 const prefix = `model-${process.pid}`;
 
@@ -56,6 +58,17 @@ async function enter(backend: Backend, name: string, weights: readonly number[])
   return states;
 }
 
+/** Nodes of a quorum keep no queue, so only what is granted at once can be compared. */
+const quorums = {
+  "a quorum by ioredis": () => redlock(voting("ioredis")),
+  "a quorum by node-redis": () => redlock(voting("redis")),
+};
+
+function voting(library: "ioredis" | "redis"): RedlockOptions {
+  const { url } = servers.redlock;
+  return { url, library, prefix: `${prefix}-${library}`, fresh: true, maxTtl: "5m" };
+}
+
 describe.concurrent("the rule and every answer are the same as in memory, whatever is asked in whatever order", () => {
   for (const [engine, open] of Object.entries(engines)) {
     test(`${engine} lets nobody overtake, however light`, async () => {
@@ -75,6 +88,15 @@ describe.concurrent("the rule and every answer are the same as in memory, whatev
         ),
         { numRuns: 120, interruptAfterTimeLimit: 20_000 },
       );
+      await backend.close();
+    });
+  }
+
+  for (const [engine, open] of Object.entries(quorums)) {
+    test(`${engine} answers as memory does`, async () => {
+      const backend = open();
+      const property = fc.asyncProperty(tries, (list) => sideBySide(backend, list));
+      await fc.assert(property, { numRuns: 120, interruptAfterTimeLimit: 20_000 });
       await backend.close();
     });
   }

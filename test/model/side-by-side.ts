@@ -81,10 +81,20 @@ const sequence = (shorts: number, outlives: number): fc.Arbitrary<Command[]> =>
     { maxLength: 40 },
   );
 
+/** What an engine without a queue offers: whole locks and shares of them, tried. */
+const unqueued = (list: readonly Command[]): Command[] =>
+  list.map((command) => {
+    if (command.op !== "claim") return command;
+    const weight = command.weight === 1 ? 1 : WHOLE;
+    return { ...command, weight, capacity: WHOLE, queue: false, maxWaiters: undefined };
+  });
+
 /** Nothing runs out: for engines whose claims live by a session, and on however slow a machine. */
 export const timeless: fc.Arbitrary<Command[]> = sequence(0, 0);
 
 export const commands: fc.Arbitrary<Command[]> = fc.oneof(timeless, sequence(20, 1));
+
+export const tries: fc.Arbitrary<Command[]> = commands.map(unqueued);
 
 /** One engine under test: which ticket it gave to which claim. */
 class Side {

@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { HOST_VARIABLE } from "../servers/global-setup.js";
-import { BUGS, type Bug } from "./bugs.js";
+import type { Bug } from "./bug.js";
+import { BUGS } from "./bugs.js";
+import { ENSEMBLE_BUGS } from "./ensemble-bugs.js";
 
 // The suite must bite. Each bug is planted in a copy of the compiled code, and the test whose business it
 // is must fail on the copy; on a copy without a bug the same tests pass.
@@ -14,7 +16,8 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const cache = join(root, "node_modules", ".cache");
 let folder = "";
 
-const POSSIBLE = BUGS.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
+const ALL = [...BUGS, ...ENSEMBLE_BUGS];
+const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
 
 beforeAll(async () => {
   await mkdir(cache, { recursive: true });
@@ -88,7 +91,7 @@ describe.concurrent("the same tests pass where no bug is planted", () => {
 });
 
 describe.concurrent("a planted bug is caught", () => {
-  test.for(BUGS)("$name", async (bug, context) => {
+  test.for(ALL)("$name", async (bug, context) => {
     if (!POSSIBLE.includes(bug)) return context.skip("needs root, and network namespaces");
     const { failed } = await run(await plant(bug), bug.caughtBy[0], literally(bug.caughtBy[1]));
     expect(failed).toHaveLength(1);

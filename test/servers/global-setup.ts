@@ -1,5 +1,6 @@
 import type { TestProject } from "vitest/node";
 import { OPENSSL_PROGRAM } from "./certificates.js";
+import { COMPILER_PROGRAMS } from "./clock.js";
 import { ETCD_PROGRAM, ETCDCTL_PROGRAM } from "./etcd.js";
 import { startHost } from "./host.js";
 import { IP_PROGRAM } from "./private-network.js";
@@ -35,6 +36,7 @@ export default async function setup(project: TestProject): Promise<(() => Promis
     ETCDCTL_PROGRAM,
     OPENSSL_PROGRAM,
     IP_PROGRAM,
+    ...COMPILER_PROGRAMS,
     ...ZOOKEEPER_PROGRAMS,
     ...CURATOR_PROGRAMS,
   ]);

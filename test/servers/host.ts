@@ -2,7 +2,13 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { startEtcd } from "./etcd.js";
-import { startRedisCluster, startRedisSentinel, startRedisSingle } from "./redis.js";
+import {
+  addresses,
+  startRedisCluster,
+  startRedisSentinel,
+  startRedisServers,
+  startRedisSingle,
+} from "./redis.js";
 import { type ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 import { startZooKeeper } from "./zookeeper.js";
 
@@ -52,6 +58,10 @@ const SERVERS = {
   "redis-sentinel": async () => {
     const redis = await startRedisSentinel();
     return running(redis, [redis.master, ...redis.replicas], redis.sentinels);
+  },
+  redlock: async () => {
+    const voters = await startRedisServers(5);
+    return running({ ...voters, url: `redlock://${addresses(voters.nodes)}` }, voters.nodes);
   },
   etcd: async () => inNodes(await startEtcd()),
   "etcd-ensemble": async () => inNodes(await startEtcd({ members: 3 })),

@@ -42,6 +42,7 @@ export interface RedisSentinel extends Stoppable {
   sentinels: RedisNode[];
 }
 
+type Env = Readonly<Record<string, string>>;
 type Words = [command: string, ...args: (string | number)[]];
 
 export const REDIS_PROGRAM = { program: "redis-server", package: "redis-server" };
@@ -67,6 +68,23 @@ const DATA_CONFIG = [
 export async function startRedisSingle(tls?: Certificate): Promise<RedisSingle> {
   const node = await startNode("redis", await freePort(), DATA_CONFIG, { tls });
   return { url: `${scheme(tls)}://${addresses([node])}`, node, stop: () => node.stop() };
+}
+
+export interface RedisServers extends Stoppable {
+  readonly nodes: readonly RedisNode[];
+  readonly ports: readonly number[];
+}
+
+/** Independent servers, as for a quorum; `config` are further lines of their configuration. */
+export async function startRedisServers(
+  count: number,
+  options: { readonly config?: readonly string[]; readonly tls?: Certificate; readonly env?: Env } = {},
+): Promise<RedisServers> {
+  const { config = [], ...rest } = options;
+  const ports = await freePorts(count);
+  const starting = ports.map((port) => startNode("voter", port, [...DATA_CONFIG, ...config], rest));
+  const nodes = await allOrNone(starting);
+  return { nodes, ports, stop: () => stopAll(nodes) };
 }
 
 /** Three masters that share the slots evenly, by default without replicas. */
@@ -192,7 +210,11 @@ async function startNode(
   name: string,
   port: number,
   config: readonly string[],
-  { tls, flags = [] }: { tls?: Certificate | undefined; flags?: readonly string[] },
+  {
+    tls,
+    flags = [],
+    env = {},
+  }: { tls?: Certificate | undefined; flags?: readonly string[]; env?: Env | undefined },
 ): Promise<RedisNode> {
   const plainPort = tls === undefined ? port : await freePort();
   const secured = tls === undefined ? [] : tlsConfig(port);
@@ -206,9 +228,14 @@ async function startNode(
   ];
   const process = await ServerProcess.start({
     name: `${name}-${port}`,
-    program: REDIS_PROGRAM.program,
+    program: "env",
     // A file and not arguments, because a failover rewrites it: a restarted node must know its new role.
-    args: [CONFIG_FILE, ...flags],
+    args: [
+      ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      REDIS_PROGRAM.program,
+      CONFIG_FILE,
+      ...flags,
+    ],
     files: {
       [CONFIG_FILE]: `${lines.join("\n")}\n`,
       ...(tls && { [CERTIFICATE_FILE]: tls.cert, [KEY_FILE]: tls.key }),
@@ -239,7 +266,7 @@ function scheme(tls: Certificate | undefined): string {
   return tls === undefined ? "redis" : "rediss";
 }
 
-function addresses(nodes: readonly RedisNode[]): string {
+export function addresses(nodes: readonly RedisNode[]): string {
   return nodes.map(({ port }) => `${HOST}:${port}`).join(",");
 }
 

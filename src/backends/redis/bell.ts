@@ -1,8 +1,6 @@
-import { randomBytes } from "node:crypto";
 import type { Force, Ring, Unwatch } from "../../core/backend.js";
 import type { Subscription } from "./client.js";
 import { within } from "./errors.js";
-import { bellChannel } from "./keys.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
@@ -10,7 +8,7 @@ const LONGEST_RETRY_MS = 1_000;
 const PULSE = 5;
 
 /**
- * One subscription for the whole process: the scripts know whom they let in, and ring that process only.
+ * One subscription for the whole process, on a channel on which scripts tell it what it wants to know.
  * Messages may be lost whenever it breaks, so after every new subscription all who are watched ask again.
  */
 export class Bell {
@@ -26,11 +24,11 @@ export class Bell {
   #failures = 0;
 
   constructor(
-    prefix: string,
+    channel: string,
     timeoutMs: number,
     subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>,
   ) {
-    this.channel = bellChannel(prefix, randomBytes(9).toString("base64url"));
+    this.channel = channel;
     this.#timeoutMs = timeoutMs;
     this.#subscribe = subscribe;
   }

@@ -8,15 +8,15 @@ export interface Script {
   readonly sha: string;
 }
 
-function script(lua: string): Script {
+export function makeScript(lua: string): Script {
   return { lua, sha: createHash("sha1").update(lua).digest("hex") };
 }
 
 export const SCRIPTS = {
-  claim: script(LUA.claim),
-  renew: script(LUA.renew),
-  release: script(LUA.release),
-  list: script(LUA.list),
+  claim: makeScript(LUA.claim),
+  renew: makeScript(LUA.renew),
+  release: makeScript(LUA.release),
+  list: makeScript(LUA.list),
 };
 
 /** A standing subscription. It does not mend itself: when it breaks, that is told, and a new one is made. */

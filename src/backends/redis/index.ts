@@ -14,7 +14,7 @@ import type { Owner } from "../../core/claim.js";
 import { backendError } from "../../core/errors.js";
 import { Bell } from "./bell.js";
 import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
-import { LockKeyring, lockPattern, nameOfKey } from "./keys.js";
+import { bellChannel, LockKeyring, lockPattern, nameOfKey } from "./keys.js";
 import { RedisLink } from "./link.js";
 import { tryFewerKeys } from "./migration.js";
 import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
@@ -50,7 +50,7 @@ class RedisBackend implements Backend {
     this.#keys = new LockKeyring(settings.prefix);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
-    this.#bell = new Bell(settings.prefix, settings.timeoutMs, async (channel, onMessage) =>
+    this.#bell = new Bell(bellChannel(settings.prefix), settings.timeoutMs, async (channel, onMessage) =>
       (await this.#link.client()).subscribe(channel, onMessage),
     );
   }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { lua } from "./lua.generated.js";
 
 /** The keys of one lock. They share a hash tag, so that they live on one slot of a cluster. */
@@ -59,9 +60,9 @@ export function nameOfKey(prefix: string, key: string): string | undefined {
   return decodeName(key.slice(start.length, -end.length));
 }
 
-/** The channel on which one process is rung. */
-export function bellChannel(prefix: string, bell: string): string {
-  return `${prefix}:bell:${bell}`;
+/** A new channel, on which one process is rung: scripts know whom they let in, and ring nobody else. */
+export function bellChannel(prefix: string): string {
+  return `${prefix}:bell:${randomBytes(9).toString("base64url")}`;
 }
 
 function escapeGlob(text: string): string {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
 import { createLocks, type Locks, type LocksOptions } from "../../locks/locks.js";
-import { type FaultProxy, startFaultProxy } from "../faults.js";
+import { asOne, type FaultProxy, startFaultProxy } from "../faults.js";
 import type { Harness } from "../harness.js";
 import { WorkerProcess } from "../worker-process.js";
 
 /** What a case cannot run without. */
-export type Need = "processes" | "network" | "wipe";
+export type Need = "processes" | "network" | "wipe" | "queue";
 
 /** One promise, as a test. */
 export interface Case {
@@ -58,9 +58,12 @@ export class Bench {
   async proxied(options: LocksOptions = {}): Promise<{ locks: Locks; proxy: FaultProxy }> {
     const { network } = this.harness;
     assert("target" in network);
-    const proxy = await startFaultProxy({ target: network.target });
-    this.#tidy.push(() => proxy.close());
-    return { locks: this.#track(createLocks(network.open(proxy), options)), proxy };
+    const targets = [network.target, ...(network.others ?? [])];
+    const proxies = await Promise.all(targets.map((target) => startFaultProxy({ target })));
+    for (const proxy of proxies) this.#tidy.push(() => proxy.close());
+    const [first, ...others] = proxies;
+    assert(first !== undefined);
+    return { locks: this.#track(createLocks(network.open(first, others), options)), proxy: asOne(proxies) };
   }
 
   async wipe(): Promise<void> {
@@ -106,7 +109,11 @@ export async function holds(locks: Locks, name: string): Promise<void> {
   await eventually(`somebody holds ${name}`, 10_000, async () => (await count(locks, name)).holders === 1);
 }
 
+/** Where nobody can be seen waiting, whoever asked before this waits by the end of it. */
+const ASKED_MS = 200;
+
 export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {
+  if (!locks.guarantees.queueing) return sleep(ASKED_MS);
   await eventually(
     `${waiters} wait for ${name}`,
     10_000,

@@ -189,7 +189,7 @@ export const loss: readonly Case[] = [
   },
   {
     name: "a waiter whose place is lost enters again and is served",
-    needs: ["wipe"],
+    needs: ["queue", "wipe"],
     async run(bench) {
       const name = bench.name();
       const events: LockEvent[] = [];

@@ -29,6 +29,7 @@ function deaf(backend: Backend): Backend {
 export const queue: readonly Case[] = [
   {
     name: "waiters are served in the order in which they came, across connections",
+    needs: ["queue"],
     async run(bench) {
       const name = bench.name();
       const connections = [bench.connect(), bench.connect(), bench.connect()];
@@ -76,6 +77,7 @@ export const queue: readonly Case[] = [
   },
   {
     name: "whoever tries does not overtake those who wait",
+    needs: ["queue"],
     async run(bench) {
       const name = bench.name();
       const holder = await bench.connect().mutex(name).acquire();
@@ -195,6 +197,7 @@ export const queue: readonly Case[] = [
   },
   {
     name: "a queue that is full turns newcomers away at once, and only them",
+    needs: ["queue"],
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
@@ -211,6 +214,7 @@ export const queue: readonly Case[] = [
   },
   {
     name: "a waiter keeps its place for much longer than its ttl",
+    needs: ["queue"],
     async run(bench) {
       const name = bench.name();
       const holder = await bench.connect().mutex(name).acquire();

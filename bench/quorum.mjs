@@ -1,0 +1,68 @@
+import { fork } from "node:child_process";
+import { createLocks } from "locktender";
+import { redis } from "locktender/redis";
+import { redlock } from "locktender/redlock";
+import { median, percentile, timeMs } from "./bare.mjs";
+import { startRedis } from "./server.mjs";
+
+const NODES = 5;
+const ROUNDS = 15;
+const CYCLES = 300;
+
+/** Five servers against one of them, in turns: cycles one after the other, what they cost, and contention. */
+export async function* measure({ url: singleUrl }) {
+  const servers = await Promise.all(Array.from({ length: NODES }, startRedis));
+  const url = `redlock://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
+  try {
+    for (const library of ["ioredis", "redis"]) yield await sequential(servers, url, singleUrl, library);
+    for (const holdMs of [0, 2]) yield await contended(servers, url, holdMs);
+  } finally {
+    await Promise.all(servers.map((server) => server.stop()));
+  }
+}
+
+async function requests(servers) {
+  const infos = await Promise.all(servers.map(({ client }) => client.info("commandstats")));
+  const calls = infos.map((info) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(info)?.[1] ?? 0));
+  return calls.reduce((sum, count) => sum + count, 0);
+}
+
+async function sequential(servers, url, singleUrl, library) {
+  const quorum = createLocks(redlock({ url, library, fresh: true }));
+  const single = createLocks(redis({ url: singleUrl, library }));
+  const repeat = (mutex) => async () => {
+    for (let index = 0; index < CYCLES; index++) await (await mutex.acquire()).release();
+  };
+  const [ours, one] = [repeat(quorum.mutex("bench")), repeat(single.mutex("bench"))];
+  const [ratios, rates] = [[], []];
+  let asked = 0;
+  for (let round = -5; round < ROUNDS; round++) {
+    if (round === 0) asked = await requests(servers);
+    const [oneMs, oursMs] = [await timeMs(one), await timeMs(ours)];
+    if (round < 0) continue;
+    ratios.push(oneMs / oursMs);
+    rates.push((CYCLES / oursMs) * 1_000);
+  }
+  const perCycle = ((await requests(servers)) - asked) / (ROUNDS * CYCLES);
+  await Promise.all([quorum.close(), single.close()]);
+  return `${NODES} servers by ${library}: ${median(rates).toFixed(0)} cycles/s, ${median(ratios).toFixed(2)} of one server's rate (median of ${ROUNDS} rounds in turns; best ${Math.max(...ratios).toFixed(2)}), ${perCycle.toFixed(2)} requests per cycle`;
+}
+
+/** Several processes at one lock. */
+async function contended(servers, url, holdMs) {
+  const [processes, workers, rounds] = [4, 8, holdMs === 0 ? 50 : 20];
+  const options = JSON.stringify({ engine: "redlock", url, workers, rounds, holdMs });
+  const worker = new URL("./hand-off-worker.mjs", import.meta.url);
+  const children = Array.from({ length: processes }, () => fork(worker, [options]));
+  const message = (child) => new Promise((resolve) => child.once("message", resolve));
+  await Promise.all(children.map(message));
+  const before = await requests(servers);
+  const start = performance.now();
+  const reports = children.map(message);
+  for (const child of children) child.send("go");
+  const grants = (await Promise.all(reports)).flat();
+  const tookMs = performance.now() - start;
+  const asked = (await requests(servers)) - before;
+  const waits = grants.map(([, askedNs, grantedNs]) => Number(BigInt(grantedNs) - BigInt(askedNs)) / 1e6);
+  return `${processes} processes x ${workers} workers on one lock, ${holdMs} ms hold: ${((grants.length / tookMs) * 1_000).toFixed(0)} grants/s, p50 wait ${percentile(waits, 0.5).toFixed(0)} ms, p99 ${percentile(waits, 0.99).toFixed(0)} ms, longest ${Math.max(...waits).toFixed(0)} ms, ${(asked / grants.length).toFixed(1)} requests per grant`;
+}

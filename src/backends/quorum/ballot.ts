@@ -1,0 +1,191 @@
+import type { Gone } from "../../core/backend.js";
+import { gather, type Reply, SOON } from "./gather.js";
+import { type QuorumNode, SCRIPTS } from "./node.js";
+import type { Vote } from "./replies.js";
+import { failuresOf, type Report } from "./reports.js";
+import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
+
+/** An attempt that comes to nothing is seldom older than this. */
+const ATTEMPT_MS = 200;
+
+/** What one attempt asks of every node. */
+export interface Candidate {
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly id: string;
+  readonly attempt: number;
+  /** The ticket that it has already: then nothing new is made, and there is nothing to take back. */
+  readonly known: number | undefined;
+  /** What a grant gives. */
+  readonly grantMs: number;
+  readonly timeoutMs: number;
+  readonly retentionMs: number;
+  /** Whether anybody still wants what was granted. */
+  wanted(): boolean;
+  /** Gives back what a node has granted to an attempt that came to nothing. */
+  withdraw(node: QuorumNode): void;
+}
+
+export type Result =
+  | { readonly state: "granted"; readonly ticket: number; readonly remainingMs: number }
+  /** Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. */
+  | { readonly state: "refused"; readonly held: boolean; readonly changeInMs: number }
+  | { readonly state: "max-ttl"; readonly agreedMs: number }
+  | { readonly state: "no-quorum"; readonly reports: readonly Report[] }
+  | Gone;
+
+type Granted = Extract<Vote, { state: "granted" }>;
+type Refusal = Extract<Vote, { state: "refused" }>;
+type Replies = readonly (Reply<Vote> | undefined)[];
+/** A majority has voted for us, and these are their tickets by node. */
+type Elected = { readonly state: "elected"; readonly votes: ReadonlyMap<QuorumNode, Granted> };
+
+/** One attempt to get a majority of the nodes: all are asked at once. */
+export class Ballot {
+  readonly #nodes: readonly QuorumNode[];
+  readonly #majority: number;
+  readonly #candidate: Candidate;
+  readonly #latecomers: QuorumNode[] = [];
+  #result: Result | undefined;
+
+  constructor(nodes: readonly QuorumNode[], candidate: Candidate) {
+    this.#nodes = nodes;
+    this.#majority = majorityOf(nodes.length);
+    this.#candidate = candidate;
+  }
+
+  async run(): Promise<Result> {
+    const { keys, args, grantMs, timeoutMs } = this.#candidate;
+    const outcome = await gather<QuorumNode, Vote, Elected | Result>({
+      nodes: this.#nodes,
+      ask: (node) => node.vote(keys, args, grantMs),
+      timeoutMs,
+      decide: (replies, over) => this.#decide(replies, over),
+      late: (node, vote) => this.#late(node, vote),
+      silent: (node) => node.silence(),
+    });
+    const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
+    this.#result = result;
+    if (result.state === "granted")
+      for (const node of this.#latecomers) this.#settle(node, result.ticket).catch(() => undefined);
+    return result;
+  }
+
+  #decide(replies: Replies, over: boolean): Elected | Result | typeof SOON | undefined {
+    const votes = new Map<QuorumNode, Granted>();
+    const refusals: Refusal[] = [];
+    const losses: Gone[] = [];
+    let disagreeing: Result | undefined;
+    for (const [index, reply] of replies.entries()) {
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      const node = this.#nodes[index];
+      if (vote?.state === "granted" && node !== undefined) votes.set(node, vote);
+      else if (vote?.state === "refused") refusals.push(vote);
+      else if (vote?.state === "gone") losses.push(vote);
+      else if (vote?.state === "max-ttl") disagreeing = vote;
+    }
+    const majority = this.#majority;
+    const minority = this.#nodes.length - majority;
+    if (votes.size >= majority) {
+      const tickets = [...votes.values()].map(({ ticket }) => ticket);
+      const ticket = ticketOf(tickets, majority);
+      const confirmed = ticket !== undefined && reached(tickets, ticket) >= majority;
+      // The rest may confirm it, for less than a second phase costs.
+      return over || confirmed || this.#candidate.known !== undefined ? { state: "elected", votes } : SOON;
+    }
+    if (losses.length > minority) return losses.find(({ loss }) => loss === "forced") ?? losses[0];
+    const lost = refusals.length > minority;
+    if (!lost && !over) return undefined;
+    if (lost || refusals.length + votes.size >= majority) {
+      const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
+      // Whether somebody holds it or votes were split makes a difference: the rest may tell.
+      if (!held && !over) return SOON;
+      const times = refusals.map(({ changeInMs }) => changeInMs);
+      const changeInMs = roomIn(times, votes.size, majority);
+      return this.#lost(replies, { state: "refused", held, changeInMs });
+    }
+    return this.#lost(replies, disagreeing ?? { state: "no-quorum", reports: this.#reports(replies) });
+  }
+
+  /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
+  #isHeld(refusals: readonly Refusal[], unknown: number): boolean {
+    return refusals.some(({ by, ageMs }) => {
+      const votes = refusals.filter((other) => other.by === by).length;
+      return votes + (ageMs < ATTEMPT_MS ? 0 : unknown) >= this.#majority;
+    });
+  }
+
+  /** Whoever is not elected gives back what it got, at once: also where it has not heard yet. */
+  #lost(replies: Replies, result: Result): Result {
+    if (this.#candidate.known !== undefined) return result;
+    for (const [index, node] of this.#nodes.entries()) {
+      const reply = replies[index];
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      // In an outage who asks again finds what it has not heard of, and whoever gives up tells all nodes.
+      const unheard = vote === undefined && result.state === "refused";
+      if (unheard || vote?.state === "granted") this.#candidate.withdraw(node);
+    }
+    return result;
+  }
+
+  /** The second phase, where it is needed: a majority's counters must have reached the ticket. */
+  async #handOut(votes: ReadonlyMap<QuorumNode, Granted>): Promise<Result> {
+    const majority = this.#majority;
+    const drawn = [...votes.values()];
+    const tickets = drawn.map(({ ticket }) => ticket);
+    const ticket = this.#candidate.known ?? ticketOf(tickets, majority) ?? 0;
+    const times = drawn.map(({ remainingMs }) => remainingMs);
+    const granted: Result = { state: "granted", ticket, remainingMs: keptBy(times, majority) };
+    const others = [...votes].flatMap(([node, vote]) => (vote.ticket === ticket ? [] : [node]));
+    const needed = majority - reached(tickets, ticket);
+    if (needed <= 0) {
+      // The claim shows the same ticket everywhere, but nobody has to wait for that.
+      for (const node of others) this.#settle(node, ticket).catch(() => undefined);
+      return granted;
+    }
+    const behind = others.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket);
+    const ahead = others.filter((node) => !behind.includes(node));
+    for (const node of ahead) this.#settle(node, ticket).catch(() => undefined);
+    const confirmed = await gather<QuorumNode, boolean, boolean>({
+      nodes: behind,
+      ask: (node) => this.#settle(node, ticket),
+      timeoutMs: this.#candidate.timeoutMs,
+      decide: (replies, over) => {
+        const settled = replies.filter((reply) => reply !== undefined && "answer" in reply && reply.answer);
+        if (settled.length >= needed) return true;
+        return over ? false : undefined;
+      },
+      silent: (node) => node.silence(),
+    });
+    if (confirmed) return granted;
+    for (const node of this.#nodes) this.#candidate.withdraw(node);
+    return { state: "no-quorum", reports: behind.map((node) => ({ node, error: node.silence() })) };
+  }
+
+  async #settle(node: QuorumNode, ticket: number): Promise<boolean> {
+    const { keys, id, attempt, retentionMs } = this.#candidate;
+    const args = [id, String(attempt), String(ticket), String(retentionMs)];
+    return Number(await node.run(SCRIPTS.settle, keys.slice(0, 2), args)) === 1;
+  }
+
+  /** It came when everything was decided: it joins what was granted, or is given back. */
+  #late(node: QuorumNode, vote: Vote): void {
+    const result = this.#result;
+    if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
+    // While the second phase is under way without it, nobody knows.
+    if (result === undefined) this.#latecomers.push(node);
+    else if (result.state !== "granted") this.#candidate.withdraw(node);
+    // Whoever has left meanwhile has told this node so, by the same connection and after its claim.
+    else if (vote.ticket !== result.ticket && this.#candidate.wanted())
+      this.#settle(node, result.ticket).catch(() => undefined);
+  }
+
+  #reports(replies: Replies): readonly Report[] {
+    const young = this.#nodes.flatMap((node, index): Report[] => {
+      const reply = replies[index];
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      return vote?.state === "young" ? [{ node, votesInMs: vote.votesInMs }] : [];
+    });
+    return [...failuresOf(this.#nodes, replies), ...young];
+  }
+}

@@ -1,0 +1,224 @@
+import type {
+  Answer,
+  Backend,
+  ClaimRequest,
+  Ending,
+  Gone,
+  Renewal,
+  RenewRequest,
+  ResourceRecord,
+  Ring,
+  Unwatch,
+} from "../../core/backend.js";
+import type { Owner } from "../../core/claim.js";
+import { nowMs } from "../../core/clock.js";
+import { Bell } from "../redis/bell.js";
+import { Ballot, type Candidate, type Result } from "./ballot.js";
+import { bornKey, lockKeys, quorumChannel, rungAs } from "./keys.js";
+import { Leaving } from "./leaving.js";
+import { BEHIND_MS, backoffMs, Line } from "./line.js";
+import { listByPrefix, recordOf } from "./listing.js";
+import { QuorumNode } from "./node.js";
+import { Opening } from "./opening.js";
+import { type QuorumSettings, type RedlockOptions, readRedlockOptions } from "./options.js";
+import { renewAll } from "./renewing.js";
+import { disagreement, noQuorum } from "./reports.js";
+import { majorityOf } from "./tally.js";
+import { refuseTheImpossible, traitsOf } from "./traits.js";
+
+export type { IoredisLike } from "../redis/ioredis.js";
+export type { NodeRedisLike } from "../redis/node-redis.js";
+export type { RedlockOptions } from "./options.js";
+
+/** How often a try asks again when votes were split: nobody has the lock then, so nobody is in its way. */
+const SPLIT_ROUNDS = 12;
+/** A vote is worth little when most of the ttl has gone by; and a busy machine needs some time. */
+const TTL_SHARE = 3;
+const SHORTEST_TIMEOUT_MS = 50;
+/** So that all nodes draw the same ticket, it lies a little ahead of their clocks. */
+const LEAD_US = 1_000;
+/** By so much longer than asked for the head of an uncontended lock is kept: tickets may be ahead of time. */
+const KEPT_LONGER_MS = 1_000;
+
+const GONE: Gone = { state: "gone", loss: "taken" };
+
+/** Locks by a majority of independent Redis servers; by ioredis or node-redis. */
+export function redlock(options: RedlockOptions = {}): Backend {
+  return new QuorumBackend(readRedlockOptions(options));
+}
+
+class QuorumBackend implements Backend {
+  readonly traits;
+  readonly #settings: QuorumSettings;
+  readonly #nodes: readonly QuorumNode[];
+  readonly #majority: number;
+  readonly #opening: Opening;
+  readonly #leaving: Leaving;
+  readonly #line: Line;
+  readonly #bell: Bell;
+  /** Attempts are numbered, so that what belongs to an earlier one never touches a later one. */
+  #attempts = 0;
+  /** The ids of claims that somebody still wants, and their tickets once they are granted. */
+  readonly #wanted = new Map<string, bigint | undefined>();
+  #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
+
+  constructor(settings: QuorumSettings) {
+    const { nodes, prefix, timeoutMs } = settings;
+    this.#settings = settings;
+    this.traits = traitsOf(settings);
+    this.#nodes = nodes.map((node) => new QuorumNode(node.where, node.settings, timeoutMs));
+    this.#majority = majorityOf(nodes.length);
+    this.#opening = new Opening(this.#nodes, settings);
+    this.#leaving = new Leaving(this.#nodes, settings);
+    let next = Math.floor(Math.random() * nodes.length);
+    // Whoever gives a lock back tells all nodes, so it is enough to listen at one of them.
+    this.#bell = new Bell(quorumChannel(prefix), timeoutMs, (channel, hear) => {
+      const node = this.#nodes[next++ % this.#nodes.length] as QuorumNode;
+      return node.subscribe(channel, hear);
+    });
+    this.#line = new Line((name, ring) => this.#bell.watch(rungAs(name), ring));
+  }
+
+  async claim(request: ClaimRequest): Promise<Answer> {
+    const { name, id, queue } = request;
+    refuseTheImpossible(request, this.#settings);
+    if (!this.#opening.done) await this.#opening.open();
+    if (this.#isAnother(request)) return GONE;
+    this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
+    if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
+    if (queue && !this.#line.enter(name, id)) return { state: "refused", againInMs: BEHIND_MS };
+    for (let round = 0; ; round++) {
+      const result = await this.#attempt(request);
+      if (queue && result.state !== "no-quorum") this.#line.answered(name);
+      const split = result.state === "refused" && !result.held;
+      if (queue || !split || round === SPLIT_ROUNDS) return this.#answer(request, result);
+      await new Promise((resolve) => setTimeout(resolve, backoffMs(round)));
+    }
+  }
+
+  #attempt(request: ClaimRequest): Promise<Result> {
+    const { name, id, ticket } = request;
+    const { prefix, retentionMs } = this.#settings;
+    const attempt = ++this.#attempts;
+    const candidate: Candidate = {
+      keys: [...lockKeys(prefix, name), bornKey(prefix)],
+      args: [id, this.#describe(request), this.#ask(request, attempt)],
+      id,
+      attempt,
+      known: ticket === undefined ? undefined : Number(ticket),
+      grantMs: Math.max(request.ttlMs, request.minHoldMs),
+      timeoutMs: this.#timeoutMs(request.ttlMs),
+      retentionMs,
+      wanted: () => this.#wanted.has(id),
+      withdraw: (node) => this.#leaving.withdraw(node, name, id, attempt),
+    };
+    return new Ballot(this.#nodes, candidate).run();
+  }
+
+  #answer(request: ClaimRequest, result: Result): Answer {
+    const { name, id, queue } = request;
+    switch (result.state) {
+      case "granted":
+        this.#line.granted(name, id, result.remainingMs);
+        this.#wanted.set(id, BigInt(result.ticket));
+        return { state: "granted", ticket: BigInt(result.ticket), remainingMs: result.remainingMs };
+      case "refused":
+        return queue
+          ? { state: "refused", againInMs: this.#line.againInMs(name, result) }
+          : { state: "refused" };
+      case "gone":
+        return result;
+      case "max-ttl":
+        throw disagreement(result.agreedMs, this.#settings.maxTtlMs);
+      case "no-quorum": {
+        const failure = noQuorum(this.#nodes.length, this.#majority, result.reports, name);
+        if (queue) this.#line.answered(name, failure);
+        throw failure;
+      }
+    }
+  }
+
+  #ask({ ticket, ttlMs, minHoldMs, queue }: ClaimRequest, attempt: number): string {
+    const { maxTtlMs, retentionMs } = this.#settings;
+    const grantMs = Math.max(ttlMs, minHoldMs);
+    const keptMs = Math.ceil(Math.max(grantMs, retentionMs)) + KEPT_LONGER_MS;
+    const drawn = `${attempt} ${ticket ?? 0} ${toUs(ttlMs)} ${toUs(grantMs)} ${this.#floor()}`;
+    return `${drawn} ${maxTtlMs} ${retentionMs} ${keptMs} ${queue ? 1 : 0}`;
+  }
+
+  /** What a claim is, apart from its id. Who asks is the same for call after call, so that is kept. */
+  #describe({ weight, fixed, minHoldMs, owner, note }: ClaimRequest): string {
+    const last = this.#lastWho;
+    if (last?.owner !== owner || last.note !== note) {
+      this.#lastWho = { owner, note, text: JSON.stringify([owner, note]) };
+    }
+    return `${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${this.#lastWho?.text}`;
+  }
+
+  /** A ticket that a majority of nodes has probably not reached: if they all draw it, no second phase is needed. */
+  #floor(): number {
+    const ahead = this.#nodes.flatMap(({ aheadUs }) => aheadUs ?? []).sort((a, b) => a - b);
+    const usual = ahead[this.#majority - 1];
+    return usual === undefined ? 0 : Math.ceil(usual + nowMs() * 1000 + LEAD_US);
+  }
+
+  #timeoutMs(ttlMs: number): number {
+    return Math.min(this.#settings.timeoutMs, Math.max(ttlMs / TTL_SHARE, SHORTEST_TIMEOUT_MS));
+  }
+
+  async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    if (claims.length === 0) return [];
+    const known = claims.filter((claim) => !this.#isAnother(claim));
+    if (known.length === 0) return claims.map(() => GONE);
+    const shortest = Math.min(...claims.map(({ ttlMs }) => ttlMs));
+    const renewals = await renewAll(this.#nodes, this.#settings, known, this.#timeoutMs(shortest));
+    if (known.length === claims.length) return renewals;
+    return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
+  }
+
+  /** Nodes know claims by their ids, and may have drawn other tickets for them: that this is the one, we know. */
+  #isAnother({ id, ticket }: { readonly id: string; readonly ticket?: bigint | undefined }): boolean {
+    const known = this.#wanted.get(id);
+    return known !== undefined && ticket !== undefined && ticket !== known;
+  }
+
+  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+    const { name, id } = claim;
+    this.#wanted.delete(id);
+    const { found, shared } = await this.#leaving.release(name, id, ending);
+    this.#line.ring(name, shared);
+    return found;
+  }
+
+  async *list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord> {
+    if (!this.#opening.done) await this.#opening.open();
+    if ("prefix" in query) {
+      yield* listByPrefix(this.#nodes, this.#settings, query.prefix);
+      return;
+    }
+    const record = await recordOf(this.#nodes, this.#settings, query.name, query.limit);
+    if (record !== undefined) yield record;
+  }
+
+  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+    const { name, id } = claim;
+    const ends = [this.#bell.watch(id, ring), this.#line.watch(name, id, ring)];
+    return () => {
+      this.#wanted.delete(id);
+      for (const end of ends) end();
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#line.close();
+    this.#bell.close();
+    await this.#leaving.settled();
+    await Promise.all(this.#nodes.map((node) => node.close()));
+  }
+}
+
+function toUs(ms: number): string {
+  return String(Math.round(ms * 1000));
+}

@@ -1,0 +1,105 @@
+import { nowMs } from "../../core/clock.js";
+import { backendError } from "../../core/errors.js";
+import { makeScript, type RedisClient, runScript, type Script, type Subscription } from "../redis/client.js";
+import { RedisLink } from "../redis/link.js";
+import type { RedisSettings } from "../redis/options.js";
+import { LUA } from "./keys.js";
+import { readVote, type Vote } from "./replies.js";
+
+export const SCRIPTS = {
+  claim: makeScript(LUA.claim),
+  settle: makeScript(LUA.settle),
+  renew: makeScript(LUA.renew),
+  release: makeScript(LUA.release),
+  list: makeScript(LUA.list),
+  greet: makeScript(LUA.greet),
+};
+
+const MOST_UNANSWERED = 10_000;
+
+/** One of the independent servers. */
+export class QuorumNode {
+  readonly where: string;
+  readonly #link: RedisLink;
+  readonly #timeoutMs: number;
+  /** Whether the server may be another one than the last that we asked for a vote. */
+  #doubtful = true;
+  #unanswered = 0;
+  #heardMs = nowMs();
+  /** By how much its clock was ahead of ours, in µs, when it was last asked: all the way there included. */
+  aheadUs: number | undefined;
+
+  constructor(where: string, settings: RedisSettings, timeoutMs: number) {
+    this.where = where;
+    this.#timeoutMs = timeoutMs;
+    this.#link = new RedisLink(settings, () => {});
+  }
+
+  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#ask((client) => runScript(client, script, keys, args));
+  }
+
+  /**
+   * Asks for a vote. Scripts are gone when a server was started anew, and it has to be noticed if it was: so
+   * whenever its script is sent, and after every failure, the server compares who it is with who it was.
+   */
+  vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
+    // Its answer would come too late to count; what is under way to it already will tell when it is back.
+    if (this.#silent()) return Promise.reject(this.silence());
+    const sentMs = nowMs();
+    const verified = [...args, "verify"];
+    const doubtful = this.#doubtful;
+    const asked = this.#ask((client) =>
+      client.evalSha(SCRIPTS.claim, keys, doubtful ? verified : args).catch((error: unknown) => {
+        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+        return client.evalText(SCRIPTS.claim, keys, verified);
+      }),
+    );
+    return asked.then(
+      (reply) => {
+        if (doubtful) this.#doubtful = false;
+        const vote = readVote(reply, grantMs, this.where);
+        if (vote.state === "granted") this.aheadUs = vote.atUs - sentMs * 1000;
+        return vote;
+      },
+      (error: unknown) => {
+        this.#doubtful = true;
+        throw error;
+      },
+    );
+  }
+
+  async *scan(patternFor: (keyPrefix: string) => string): AsyncIterable<readonly string[]> {
+    const client = await this.#link.use(async (open) => open);
+    const batches = this.#link.each(client.scan(patternFor(client.keyPrefix)));
+    for await (const batch of batches) yield batch.map((key) => key.slice(client.keyPrefix.length));
+  }
+
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
+    return (await this.#link.client()).subscribe(channel, onMessage);
+  }
+
+  silence(): Error {
+    return backendError(`Redis at ${this.where}: no answer in time`, { retryable: true });
+  }
+
+  close(): Promise<void> {
+    return this.#link.close();
+  }
+
+  #silent(): boolean {
+    if (this.#unanswered >= MOST_UNANSWERED) return true;
+    return this.#unanswered > 0 && nowMs() - this.#heardMs > this.#timeoutMs;
+  }
+
+  #ask(work: (client: RedisClient) => Promise<unknown>): Promise<unknown> {
+    if (this.#unanswered++ === 0) this.#heardMs = nowMs();
+    const answered = () => {
+      this.#unanswered--;
+      this.#heardMs = nowMs();
+    };
+    const asked = this.#link.use(work);
+    asked.then(answered, () => void this.#unanswered--);
+    return asked;
+  }
+}

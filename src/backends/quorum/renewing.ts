@@ -1,0 +1,55 @@
+import type { Gone, Renewal, RenewRequest } from "../../core/backend.js";
+import { gather, type Reply } from "./gather.js";
+import { lockKeys } from "./keys.js";
+import { type QuorumNode, SCRIPTS } from "./node.js";
+import type { QuorumSettings } from "./options.js";
+import { type Extension, readExtensions } from "./replies.js";
+import { failuresOf, noQuorum } from "./reports.js";
+import { keptBy, majorityOf } from "./tally.js";
+
+type Answers = readonly Extension[];
+
+/** Extends claims on all nodes at once; each is held if a majority of them still has it. */
+export function renewAll(
+  nodes: readonly QuorumNode[],
+  settings: QuorumSettings,
+  claims: readonly RenewRequest[],
+  timeoutMs: number,
+): Promise<readonly Renewal[]> {
+  const keys = claims.flatMap(({ name }) => lockKeys(settings.prefix, name));
+  const each = claims.flatMap(({ id, ticket, ttlMs }) => [
+    id,
+    String(ticket),
+    String(Math.round(ttlMs * 1000)),
+  ]);
+  const args = [String(settings.retentionMs), ...each];
+  return gather<QuorumNode, Answers, readonly Renewal[]>({
+    nodes,
+    ask: async (node) => readExtensions(await node.run(SCRIPTS.renew, keys, args), node.where),
+    timeoutMs,
+    decide: (replies, over) => {
+      const renewals = claims.map((_, index) => renewalOf(replies, index));
+      const decided = renewals.filter((renewal) => renewal !== undefined);
+      if (decided.length === claims.length) return decided;
+      if (!over) return undefined;
+      const error = noQuorum(nodes.length, majorityOf(nodes.length), failuresOf(nodes, replies));
+      return renewals.map((renewal): Renewal => renewal ?? { state: "unknown", error });
+    },
+    silent: (node) => node.silence(),
+  });
+}
+
+/** Held by a majority; gone if no majority can have it; else nobody knows yet. */
+function renewalOf(replies: readonly (Reply<Answers> | undefined)[], index: number): Renewal | undefined {
+  const majority = majorityOf(replies.length);
+  const times: number[] = [];
+  const losses: Gone[] = [];
+  for (const reply of replies) {
+    const answer = reply !== undefined && "answer" in reply ? reply.answer[index] : undefined;
+    if (answer?.state === "held") times.push(answer.remainingMs);
+    else if (answer?.state === "gone") losses.push(answer);
+  }
+  if (times.length >= majority) return { state: "held", remainingMs: keptBy(times, majority) };
+  if (losses.length <= replies.length - majority) return undefined;
+  return losses.find(({ loss }) => loss === "forced") ?? losses[0];
+}

@@ -1,0 +1,61 @@
+import { formatMs } from "../../core/duration.js";
+import { backendError, isLockError, LockError } from "../../core/errors.js";
+import type { Reply } from "./gather.js";
+import type { QuorumNode } from "./node.js";
+
+/** Why a node cannot be relied on now, for people. */
+export interface Report {
+  readonly node: QuorumNode;
+  readonly error?: unknown;
+  readonly votesInMs?: number;
+}
+
+/** Those who have not answered, with their reasons. */
+export function failuresOf(
+  nodes: readonly QuorumNode[],
+  replies: readonly (Reply<unknown> | undefined)[],
+): readonly Report[] {
+  return nodes.flatMap((node, index) => {
+    const reply = replies[index];
+    if (reply === undefined) return [{ node, error: node.silence() }];
+    return "error" in reply ? [{ node, error: reply.error }] : [];
+  });
+}
+
+/** Too few nodes voted. Says which did not and why, and for how long that will be so where it is known. */
+export function noQuorum(
+  nodes: number,
+  majority: number,
+  reports: readonly Report[],
+  lock?: string,
+): LockError {
+  const able = nodes - reports.length;
+  const why = reports.map(describe).join("; ");
+  const young = reports.some(({ votesInMs }) => votesInMs !== undefined);
+  const advice = young ? ". Servers that were never used before can be declared so by { fresh: true }" : "";
+  const text = `only ${able} of ${nodes} servers can be relied on, and ${majority} are needed: ${why}${advice}`;
+  const hopeless = reports.filter(({ error }) => isLockError(error) && !error.retryable);
+  const cause = reports.find(({ error }) => error !== undefined)?.error;
+  const about = { name: lock, cause };
+  if (hopeless.length <= nodes - majority) return backendError(text, { ...about, retryable: true });
+  const unsupported = hopeless.every(({ error }) => isLockError(error, "unsupported"));
+  return unsupported
+    ? new LockError("unsupported", text, about)
+    : backendError(text, { ...about, retryable: false });
+}
+
+function describe({ node, error, votesInMs }: Report): string {
+  if (votesInMs !== undefined) {
+    return `${node.where} has lost its memory or is new, and votes in ${formatMs(votesInMs)}`;
+  }
+  const text = error instanceof Error ? error.message : String(error);
+  return text.includes(node.where) ? text : `${node.where}: ${text}`;
+}
+
+/** Others use longer leases: they would be cut short by a node that forgets them and waits only for ours. */
+export function disagreement(agreedMs: number, maxTtlMs: number): LockError {
+  return new LockError(
+    "unsupported",
+    `the servers of this quorum were asked with a maxTtl of ${formatMs(agreedMs)}, and this one is ${formatMs(maxTtlMs)}: everybody has to say the same, or a server that loses its memory would vote too early.`,
+  );
+}

@@ -1,0 +1,6 @@
+import { conformance } from "locktender/testing";
+import { shared } from "../servers/shared.js";
+import { quorumHarness } from "../support/quorum-harness.js";
+import { runner } from "../support/runner.js";
+
+conformance(runner, quorumHarness("redis", await shared("redlock")));

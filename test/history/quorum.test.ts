@@ -1,0 +1,53 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createLocks } from "locktender";
+import { redlock } from "locktender/redlock";
+import { afterAll, expect, test } from "vitest";
+import { startRedisServers } from "../servers/redis.js";
+import { expectAllPromisesKept, QUICK } from "./expectations.js";
+
+const servers = await startRedisServers(5);
+afterAll(() => servers.stop());
+
+const backend = (maxTtl: `${number}ms` | "1m") => ({
+  module: new URL("../support/quorum-backend.mjs", import.meta.url).href,
+  args: {
+    url: `redlock://${servers.ports.map((port) => `127.0.0.1:${port}`).join(",")}`,
+    prefix: `history-${randomUUID()}`,
+    fresh: true,
+    maxTtl,
+  },
+});
+
+test("a quorum keeps every promise while processes are killed and stopped on the way", async () => {
+  await expectAllPromisesKept(backend("1m"), QUICK, { queueing: false });
+});
+
+test("and while two of its servers are stopped, killed and come back without what they knew", async () => {
+  const over = new AbortController();
+  const [, , , third, fourth] = servers.nodes;
+  if (third === undefined || fourth === undefined) return expect.unreachable();
+  const plan = backend("400ms");
+  // Before anything happens to them: nodes that do not answer cannot be declared new.
+  await using locks = createLocks(redlock(plan.args), { ttl: "300ms" });
+  await locks.mutex("declared").run(() => undefined);
+  const disturb = async (node: typeof third, first: number) => {
+    for (let round = first; !over.signal.aborted; round++) {
+      if (round % 2) {
+        node.process.pause();
+        await sleep(250);
+        node.process.resume();
+      } else {
+        await node.process.restart();
+      }
+      await sleep(300);
+    }
+  };
+  const disturbances = Promise.all([disturb(third, 0), disturb(fourth, 1)]);
+  try {
+    await expectAllPromisesKept(plan, QUICK, { queueing: false });
+  } finally {
+    over.abort();
+    await disturbances;
+  }
+});

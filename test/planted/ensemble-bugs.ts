@@ -1,0 +1,139 @@
+import type { Bug } from "./bug.js";
+
+const ETCD = "test/backends/etcd.test.ts";
+const ETCD_FAULTS = "test/etcd/faults.test.ts";
+const ZOOKEEPER = "test/backends/zookeeper.test.ts";
+const ZOOKEEPER_FAULTS = "test/zookeeper/faults.test.ts";
+
+const NODE = "backends/quorum/lua.generated.js";
+const BALLOT = "backends/quorum/ballot.js";
+
+export const ENSEMBLE_BUGS: readonly Bug[] = [
+  {
+    name: "etcd: a keep-alive believed without asking the majority",
+    edits: [
+      {
+        file: "backends/etcd/session.js",
+        find: "const { header, count } = await this.rpc.range({ key: this.key, keys_only: true });",
+        replace: 'const { header, count } = { header: beat.header, count: "1" };',
+      },
+    ],
+    caughtBy: [ETCD_FAULTS, "a leader that was resumed, and knows nothing of its successor"],
+    needsRoot: true,
+  },
+  {
+    name: "etcd: a claim of unknown fate not called off",
+    edits: [
+      {
+        file: "backends/etcd/place.js",
+        find: "if (this.doubtful)\n            await this.session.callOff();",
+        replace: "",
+      },
+    ],
+    caughtBy: [ETCD, "scenario S9: a claim delivered long after its caller left"],
+  },
+  {
+    name: "etcd: a watch that begins now instead of at the look",
+    edits: [
+      {
+        file: "backends/etcd/watcher.js",
+        find: "start_revision: String(from)",
+        replace: 'start_revision: "0"',
+      },
+    ],
+    caughtBy: [ETCD, "a connection that the server dropped"],
+  },
+  {
+    name: "ZooKeeper: a session kept by reads",
+    edits: [
+      { file: "backends/zookeeper/wire.js", find: "if (pending.request.writes)", replace: "if (true)" },
+      {
+        file: "backends/zookeeper/session.js",
+        find: "this.client.send(setData(this.#path, NOTHING))",
+        replace: "this.client.send(getData(this.#path, false))",
+      },
+    ],
+    caughtBy: [ZOOKEEPER_FAULTS, "the client's server is cut off from the leader, and its pings lie"],
+    needsRoot: true,
+  },
+  {
+    name: "ZooKeeper: numbers believed that are used up",
+    edits: [{ file: "backends/zookeeper/line.js", find: "numbersAreUsedUp(claims) ?", replace: "false ?" }],
+    caughtBy: ["test/zookeeper/sequence.test.ts", "when the numbers of a name are used up"],
+  },
+  {
+    name: "ZooKeeper: the node of a lost reply not looked for",
+    edits: [{ file: "backends/zookeeper/entry.js", find: "id === place.id", replace: "false" }],
+    caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
+  },
+  {
+    name: "ZooKeeper: the sequence number as token",
+    edits: [
+      {
+        file: "backends/zookeeper/entry.js",
+        find: "place.ticket = created.stat.czxid;",
+        replace: "place.ticket = BigInt(created.path.slice(-10)) + 1n;",
+      },
+    ],
+    caughtBy: ["test/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
+  },
+  {
+    name: "ZooKeeper: nobody told of a deleted node",
+    edits: [
+      {
+        file: "backends/zookeeper/blockers.js",
+        find: "if (deleted)\n                ring();",
+        replace: "if (deleted)\n                return;",
+      },
+    ],
+    caughtBy: [ZOOKEEPER, "a release lets the next one in long before any poll"],
+  },
+  {
+    name: "a node that lost its memory votes at once",
+    edits: [{ file: NODE, find: "if now < votesAt then return", replace: "if false then return" }],
+    caughtBy: ["test/quorum/faults.test.ts", "empty: it does not vote while anything that it forgot"],
+  },
+  {
+    name: "a node that came back with older data votes at once",
+    edits: [{ file: NODE, find: "if not since or ARGV[4] then", replace: "if not since then" }],
+    caughtBy: ["test/quorum/faults.test.ts", "with older data: it knows since when"],
+  },
+  {
+    name: "a token that only a minority of counters has reached",
+    edits: [
+      {
+        file: BALLOT,
+        find: "const needed = majority - reached(tickets, ticket);",
+        replace: "const needed = 0; others.length = 0;",
+      },
+    ],
+    caughtBy: ["test/quorum/clock.test.ts", "tokens grow also when a majority had to count"],
+  },
+  {
+    name: "the greatest ticket instead of the majority's",
+    edits: [
+      {
+        file: "backends/quorum/tally.js",
+        find: "[majority - 1];\n}\n/** How many",
+        replace: ".at(-1);\n}\n/** How many",
+      },
+    ],
+    caughtBy: ["test/quorum/clock.test.ts", "jump forward by an hour the holder keeps its lock"],
+  },
+  {
+    name: "half of the votes taken for a majority",
+    edits: [
+      {
+        file: "backends/quorum/tally.js",
+        find: "Math.floor(nodes / 2) + 1",
+        replace: "Math.floor(nodes / 2)",
+      },
+    ],
+    caughtBy: ["test/quorum/faults.test.ts", "with all of its data: its scripts are gone"],
+  },
+  {
+    name: "votes of an attempt that failed are kept",
+    edits: [{ file: BALLOT, find: "withdraw(node);", replace: "wanted();", times: 3 }],
+    caughtBy: ["test/quorum/faults.test.ts", "whoever is refused by a majority keeps no vote"],
+  },
+];

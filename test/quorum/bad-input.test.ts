@@ -1,0 +1,197 @@
+import { inspect } from "node:util";
+import { connect, createLocks, isLockError } from "locktender";
+import { type RedlockOptions, redlock } from "locktender/redlock";
+import { afterAll, describe, expect, test } from "vitest";
+import { askRedis, startRedisServers } from "../servers/redis.js";
+import { Quorum, urlOf } from "./tools.js";
+
+const servers = await startRedisServers(3);
+const { ports } = servers;
+afterAll(() => servers.stop());
+
+const SECRET = "s3cr3t";
+
+async function refusal(ask: () => Promise<unknown>): Promise<{ code: string; shown: string; error?: Error }> {
+  try {
+    await ask();
+    return { code: "let in", shown: "" };
+  } catch (error) {
+    if (!isLockError(error)) return { code: "not ours", shown: inspect(error) };
+    return { code: error.code, shown: `${inspect(error, { depth: 9 })} ${error.stack}`, error };
+  }
+}
+
+describe("a URL that cannot be meant is refused at once, and nothing of it is repeated", () => {
+  test.each([
+    "redlock:",
+    `redlock://:${SECRET}@h1`,
+    `redlock://:${SECRET}@h1,h2`,
+    `redlock://:${SECRET}@h1,h2,h1`,
+    `redlock://:${SECRET}@h1,h2,H2:6379`,
+    `redlock://:${SECRET}@h1,,h3`,
+    `redlock://:${SECRET}@h1,h2,h3:0`,
+    `redlock://:${SECRET}@h1,h2,h3/db`,
+    `redlock://:${SECRET}@h1,h2,h3/0/1`,
+    `redlock://:a@${SECRET}@h1,h2,h3`,
+    `redlock://:${SECRET}@h1,h2,h3?db=1`,
+    `redlocks://:${SECRET}@h1,h2`,
+    `redlock://${Array.from({ length: 16 }, (_, index) => `h${index}`).join(",")}`,
+  ])("%s", async (url) => {
+    const { code, shown } = await refusal(() => connect(url));
+    expect(code).toBe("invalid-option");
+    expect(shown).not.toContain(SECRET);
+  });
+});
+
+test("options that cannot be meant are refused at once", () => {
+  const url = urlOf(ports);
+  const bad: object[] = [
+    {},
+    { url, clients: [] },
+    { clients: "three" },
+    { clients: [1, 2, 3] },
+    { url, library: "other" },
+    { url, prefix: "" },
+    { url, prefix: "a{b}" },
+    { url, maxTtl: 0 },
+    { url, maxTtl: Infinity },
+    { url, fresh: "yes" },
+    { url, timeout: "2 s" },
+    { url, eviction: "ok" },
+    { url, replicas: 1 },
+  ];
+  for (const options of bad) {
+    expect(() => redlock(options as RedlockOptions), JSON.stringify(options)).toThrow(
+      expect.objectContaining({ code: "invalid-option" }),
+    );
+  }
+});
+
+test("a server that is named twice, in whatever way, has one vote: it is refused", async () => {
+  const [first, second] = ports;
+  const url = `redlock://127.0.0.1:${first},127.0.0.1:${second},localhost:${first}`;
+  const { code, shown } = await refusal(() => connect(url));
+  expect(code).toBe("invalid-option");
+  expect(shown).toContain("are the same server");
+});
+
+describe("what a quorum cannot promise is refused, with the reason", () => {
+  test("semaphores, queues and their order", async () => {
+    const quorum = new Quorum(ports);
+    const owner = { instance: "test", host: "here", pid: 1 };
+    const shape = { name: "a", id: "x", ttlMs: 1_000, fixed: false, minHoldMs: 0, owner, note: "" };
+    const permit = { ...shape, weight: 1, capacity: 3, queue: false };
+    await expect(quorum.backend().claim(permit)).rejects.toMatchObject({
+      code: "unsupported",
+      retryable: false,
+      message: expect.stringContaining("would let in three"),
+    });
+    const locks = quorum.open();
+    await expect(locks.mutex("a").acquire({ maxWaiters: 2 })).rejects.toMatchObject({ code: "unsupported" });
+    expect(() => locks.mutex("a", { fair: true })).toThrow(/keeps no queue/);
+    const demanding = () => createLocks(quorum.backend(), { require: { queueing: true } });
+    expect(demanding).toThrow(expect.objectContaining({ code: "unsupported" }));
+    expect(createLocks(quorum.backend(), { require: { fencing: true } }).guarantees.fencing).toBe(true);
+  });
+
+  test("leases that are longer than a server that lost its memory waits", async () => {
+    const locks = new Quorum(ports, { maxTtl: "10s" }).open({ ttl: "10s" });
+    expect(await locks.mutex("a").run(({ held }) => held)).toBe(true);
+    for (const options of [{ ttl: "11s" }, { minHold: "11s" }] as const) {
+      await expect(locks.mutex("a").acquire(options)).rejects.toMatchObject({
+        code: "unsupported",
+        message: expect.stringContaining("maxTtl"),
+      });
+    }
+  });
+
+  test("an even number of servers is a caveat, and no more", () => {
+    const caveats = (count: number) => {
+      const hosts = Array.from({ length: count }, (_, index) => `h${index}`);
+      return redlock({ url: `redlock://${hosts.join(",")}` }).traits.caveats.join(" ");
+    };
+    expect(caveats(4)).toContain("even number");
+    expect(caveats(4)).toContain("1 of 4 servers may fail");
+    expect(caveats(5)).not.toContain("even number");
+    expect(caveats(5)).toContain("2 of 5 servers may fail");
+  });
+});
+
+describe("clients that do not agree on maxTtl", () => {
+  test("the longer one counts: who says a shorter one is refused and told, and it cannot be lowered by a lost memory", async () => {
+    const quorum = new Quorum(ports);
+    const short = () => quorum.open({ ttl: "500ms" }, { maxTtl: "500ms" });
+    const long = () => quorum.open({ ttl: "1s" }, { maxTtl: "2s" });
+    expect(
+      await short()
+        .mutex("a")
+        .run(({ held }) => held),
+    ).toBe(true);
+    // They were declared as new, so they vote for longer leases at once, too.
+    expect(
+      await long()
+        .mutex("a")
+        .run(({ held }) => held),
+    ).toBe(true);
+    await expect(short().mutex("a").acquire()).rejects.toMatchObject({
+      code: "unsupported",
+      message: expect.stringContaining("2 s"),
+    });
+    const [lost = 0, down = 0] = ports;
+    await askRedis(lost, "DEL", `${quorum.prefix}:quorum:born`);
+    await short()
+      .mutex("b")
+      .tryAcquire()
+      .catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    // For the short one it would vote by now. With another one that does not vote, that would show.
+    await askRedis(down, "DEL", `${quorum.prefix}:quorum:born`);
+    await expect(long().mutex("b").tryAcquire()).rejects.toMatchObject({
+      code: "backend",
+      message: expect.stringContaining(`127.0.0.1:${lost} has lost its memory`),
+    });
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    expect(await long().mutex("b").tryAcquire()).toMatchObject({ held: true });
+  });
+});
+
+test("servers that were never used say so, and can be declared new only if all of them are", async () => {
+  const quorum = new Quorum(ports, { maxTtl: "500ms", fresh: false });
+  await expect(quorum.open({ ttl: "300ms" }).mutex("a").tryAcquire()).rejects.toMatchObject({
+    code: "backend",
+    message: expect.stringContaining("fresh: true"),
+  });
+  const late = quorum.open({ ttl: "300ms" }, { fresh: true });
+  await expect(late.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend" });
+  expect(await quorum.held("a", { ttl: "300ms" })).toMatchObject({ held: true });
+});
+
+test("a server that may evict locks has no vote, and a majority of them is refused", async () => {
+  for (const port of ports.slice(0, 2))
+    await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+  const { code, shown } = await refusal(() => connect(urlOf(ports)));
+  expect(code).toBe("unsupported");
+  expect(shown).toContain("maxmemory-policy allkeys-lru");
+  const accepting = new Quorum(ports, { eviction: "accept" }).open();
+  expect(await accepting.mutex("a").run(({ held }) => held)).toBe(true);
+  for (const port of ports) await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "noeviction");
+});
+
+test("a wrong password is an error for good, which does not show it", async () => {
+  const url = urlOf(ports).replace("://", `://nobody:${SECRET}@`);
+  const { code, shown, error } = await refusal(() => connect(url));
+  expect(code).toBe("backend");
+  expect(error).toMatchObject({ retryable: false });
+  expect(shown).not.toContain(SECRET);
+  expect(shown).toContain("Check the user name and the password");
+});
+
+test("something that is no Redis script's answer is an error, and no grant", async () => {
+  const quorum = new Quorum(ports);
+  await quorum.declare();
+  for (const port of ports) await askRedis(port, "HSET", `${quorum.prefix}:quorum:{a}`, "x", "y");
+  await expect(quorum.open().mutex("a").tryAcquire()).rejects.toMatchObject({
+    code: "backend",
+    retryable: false,
+  });
+});

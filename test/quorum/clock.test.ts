@@ -1,0 +1,99 @@
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { makeWrongClock } from "../servers/clock.js";
+import { askRedis, startRedisServers } from "../servers/redis.js";
+import { Quorum, sleep } from "./tools.js";
+
+const clock = await makeWrongClock();
+const right = await startRedisServers(3);
+const wrong = await startRedisServers(2, { env: clock.env });
+afterAll(async () => {
+  await Promise.all([right.stop(), wrong.stop()]);
+  await clock.remove();
+});
+afterEach(() => clock.set(0));
+
+const ports = [...right.ports, ...wrong.ports];
+const HOUR_MS = 3_600_000;
+
+/** What the time of a token would be, in milliseconds. */
+const timeOf = (token: bigint): number => Number(token / 1_024n / 1_000n);
+
+async function serverTimeMs(port: number): Promise<number> {
+  const [seconds] = (await askRedis(port, "TIME")) as [string];
+  return Number(seconds) * 1_000;
+}
+
+describe.each([
+  ["forward", HOUR_MS],
+  ["back", -HOUR_MS],
+])("scenario S12: the clocks of two of five servers jump %s by an hour", (_, aheadMs) => {
+  test("the holder keeps its lock, nobody else gets it, and tokens go on as before", async () => {
+    const quorum = new Quorum(ports, { maxTtl: "2s" });
+    const locks = quorum.open({ ttl: "1s" });
+    const lease = await locks.mutex("a").acquire();
+    await clock.set(aheadMs);
+    const [rightMs, wrongMs] = await Promise.all([serverTimeMs(ports[0] ?? 0), serverTimeMs(ports[4] ?? 0)]);
+    expect(Math.abs(wrongMs - rightMs - aheadMs)).toBeLessThan(5_000);
+    const others = quorum.open({ ttl: "1s" });
+    for (let round = 0; round < 15; round++) {
+      expect(await others.mutex("a").tryAcquire()).toBeNull();
+      await sleep(100);
+    }
+    expect(lease.held).toBe(true);
+    expect(await lease.release()).toBe(true);
+    let last = lease.token;
+    for (let round = 0; round < 20; round++) {
+      const token = await (round % 2 ? locks : others).mutex("a").run((next) => next.token);
+      expect(token).toBeGreaterThan(last);
+      last = token;
+    }
+    // A minority has no say in the tokens either: they stay at the time of the others.
+    expect(Math.abs(timeOf(last) - rightMs)).toBeLessThan(60_000);
+    await clock.set(0);
+    for (let round = 0; round < 5; round++) {
+      const token = await locks.mutex("a").run((next) => next.token);
+      expect(token).toBeGreaterThan(last);
+      last = token;
+    }
+  });
+});
+
+test("scenario S12: a claim that is granted while the clock of one server is wrong excludes everybody else", async () => {
+  const quorum = new Quorum(ports, { maxTtl: "2s" });
+  await quorum.declare();
+  await clock.set(HOUR_MS);
+  const lease = await quorum.open({ ttl: "1s" }).mutex("a").acquire();
+  await clock.set(0);
+  const other = quorum.open({ ttl: "1s" });
+  for (let round = 0; round < 10; round++) {
+    expect(await other.mutex("a").tryAcquire()).toBeNull();
+    await sleep(50);
+  }
+  expect(await lease.release()).toBe(true);
+  expect(await other.mutex("a").run(({ token }) => token)).toBeGreaterThan(lease.token);
+});
+
+test("scenario S12: tokens grow also when a majority had to count two clocks that are wrong", async () => {
+  const quorum = new Quorum(ports);
+  await quorum.declare();
+  const [first] = right.nodes;
+  await clock.set(HOUR_MS);
+  first?.process.pause();
+  // Of four who vote, two are an hour ahead: the third lowest of their tickets is, too.
+  const ahead = await quorum
+    .open()
+    .mutex("a")
+    .run(({ token }) => token);
+  expect(timeOf(ahead)).toBeGreaterThan((await serverTimeMs(ports[1] ?? 0)) + HOUR_MS / 2);
+  first?.process.resume();
+  for (const node of wrong.nodes) node.process.pause();
+  try {
+    const next = await quorum
+      .open()
+      .mutex("a")
+      .run(({ token }) => token);
+    expect(next).toBeGreaterThan(ahead);
+  } finally {
+    for (const node of wrong.nodes) node.process.resume();
+  }
+});

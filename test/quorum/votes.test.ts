@@ -1,0 +1,79 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { askRedis, startRedisServers } from "../servers/redis.js";
+import { Quorum, sleep } from "./tools.js";
+
+const servers = await startRedisServers(5);
+afterAll(() => servers.stop());
+
+describe.each([3, 4, 5])("with %i servers, clients that take each other's votes", (count) => {
+  const ports = servers.ports.slice(0, count);
+
+  test("all get their turn, one at a time, and tokens grow", async () => {
+    const quorum = new Quorum(ports);
+    const clients = Array.from({ length: 8 }, () => quorum.open({ wait: "30s" }));
+    await Promise.all(clients.map((locks) => locks.inspect("a")));
+    let inside = 0;
+    let last = 0n;
+    const rounds = 6;
+    const grants = clients.map(async (locks) => {
+      for (let round = 0; round < rounds; round++) {
+        await locks.mutex("a").run(async ({ token }) => {
+          expect(++inside).toBe(1);
+          expect(token).toBeGreaterThan(last);
+          last = token;
+          await sleep(1);
+          inside--;
+        });
+      }
+    });
+    await Promise.all(grants);
+  });
+
+  test("of those who only try, all at the same time, one gets the free lock", async () => {
+    const quorum = new Quorum(ports);
+    const clients = Array.from({ length: 5 }, () => quorum.open());
+    await Promise.all(clients.map((locks) => locks.inspect("a")));
+    for (let round = 0; round < 15; round++) {
+      const name = `round:${round}`;
+      const tries = await Promise.all(clients.map((locks) => locks.mutex(name).tryAcquire()));
+      expect(tries.filter((lease) => lease !== null)).toHaveLength(1);
+    }
+  });
+});
+
+describe("what a quorum grants", () => {
+  test("readers share, a writer excludes them, and each knows of the others", async () => {
+    const backend = new Quorum(servers.ports).backend();
+    const owner = { instance: "test", host: "here", pid: 1 };
+    const whole = 2 ** 31 - 1;
+    const shape = { name: "a", capacity: whole, ttlMs: 5_000, fixed: false, minHoldMs: 0, queue: false };
+    const claim = (id: string, weight: number) => backend.claim({ ...shape, id, weight, owner, note: id });
+    expect((await claim("reader-1", 1)).state).toBe("granted");
+    expect((await claim("reader-2", 1)).state).toBe("granted");
+    expect((await claim("writer", whole)).state).toBe("refused");
+    await backend.release({ name: "a", id: "reader-1" });
+    await backend.release({ name: "a", id: "reader-2" });
+    expect((await claim("writer", whole)).state).toBe("granted");
+    expect((await claim("reader-3", 1)).state).toBe("refused");
+  });
+
+  test("one phase is enough where all is well: five claims and five releases are all that is sent", async () => {
+    const quorum = new Quorum(servers.ports);
+    const locks = quorum.open();
+    const mutex = locks.mutex("a");
+    for (let round = 0; round < 20; round++) await mutex.run(() => undefined);
+    const before = await requests();
+    const cycles = 100;
+    for (let round = 0; round < cycles; round++) await mutex.run(() => undefined);
+    const asked = (await requests()) - before;
+    // A busy machine may let some of them draw different tickets; then those are told.
+    expect(asked / cycles).toBeGreaterThanOrEqual(10);
+    expect(asked / cycles).toBeLessThan(13);
+  });
+});
+
+async function requests(): Promise<number> {
+  const infos = await Promise.all(servers.ports.map((port) => askRedis(port, "INFO", "commandstats")));
+  const calls = infos.map((info) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(info))?.[1] ?? 0));
+  return calls.reduce((sum, count) => sum + count, 0);
+}
