@@ -7,4 +7,4 @@ import { runner } from "../support/runner.js";
 const servers = await startRedisServers(5);
 afterAll(() => servers.stop());
 
-conformance(runner, quorumHarness("redis", servers.ports));
+conformance(runner, await quorumHarness("redis", servers.ports));
