@@ -3,4 +3,4 @@ import { shared } from "../servers/shared.js";
 import { quorumHarness } from "../support/quorum-harness.js";
 import { runner } from "../support/runner.js";
 
-conformance(runner, quorumHarness("ioredis", await shared("redlock")));
+conformance(runner, await quorumHarness("ioredis", await shared("redlock")));

@@ -45,7 +45,9 @@ test("and while two of its servers are stopped, killed and come back without wha
   };
   const disturbances = Promise.all([disturb(third, 0), disturb(fourth, 1)]);
   try {
-    await expectAllPromisesKept(plan, QUICK, { queueing: false });
+    // A lease may stand on three servers of which one forgets it: its holder is told, before its time is up.
+    const except = ["a lease lasts as long as it says"] as const;
+    await expectAllPromisesKept(plan, QUICK, { queueing: false, except });
   } finally {
     over.abort();
     await disturbances;

@@ -77,7 +77,7 @@ test("a server that is named twice, in whatever way, has one vote: it is refused
 
 describe("what a quorum cannot promise is refused, with the reason", () => {
   test("semaphores, queues and their order", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const owner = { instance: "test", host: "here", pid: 1 };
     const shape = { name: "a", id: "x", ttlMs: 1_000, fixed: false, minHoldMs: 0, owner, note: "" };
     const permit = { ...shape, weight: 1, capacity: 3, queue: false };
@@ -95,7 +95,7 @@ describe("what a quorum cannot promise is refused, with the reason", () => {
   });
 
   test("leases that are longer than a server that lost its memory waits", async () => {
-    const locks = new Quorum(ports, { maxTtl: "10s" }).open({ ttl: "10s" });
+    const locks = (await Quorum.on(ports, { maxTtl: "10s" })).open({ ttl: "10s" });
     expect(await locks.mutex("a").run(({ held }) => held)).toBe(true);
     for (const options of [{ ttl: "11s" }, { minHold: "11s" }] as const) {
       await expect(locks.mutex("a").acquire(options)).rejects.toMatchObject({
@@ -119,7 +119,7 @@ describe("what a quorum cannot promise is refused, with the reason", () => {
 
 describe("clients that do not agree on maxTtl", () => {
   test("the longer one counts: who says a shorter one is refused and told, and it cannot be lowered by a lost memory", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports, { maxTtl: "500ms" });
     const short = () => quorum.open({ ttl: "500ms" }, { maxTtl: "500ms" });
     const long = () => quorum.open({ ttl: "1s" }, { maxTtl: "2s" });
     expect(
@@ -156,6 +156,7 @@ describe("clients that do not agree on maxTtl", () => {
 });
 
 test("servers that were never used say so, and can be declared new only if all of them are", async () => {
+  expect(await new Quorum(ports, { fresh: true }).open().mutex("a").tryAcquire()).not.toBeNull();
   const quorum = new Quorum(ports, { maxTtl: "500ms", fresh: false });
   await expect(quorum.open({ ttl: "300ms" }).mutex("a").tryAcquire()).rejects.toMatchObject({
     code: "backend",
@@ -172,7 +173,7 @@ test("a server that may evict locks has no vote, and a majority of them is refus
   const { code, shown } = await refusal(() => connect(urlOf(ports)));
   expect(code).toBe("unsupported");
   expect(shown).toContain("maxmemory-policy allkeys-lru");
-  const accepting = new Quorum(ports, { eviction: "accept" }).open();
+  const accepting = (await Quorum.on(ports, { eviction: "accept" })).open();
   expect(await accepting.mutex("a").run(({ held }) => held)).toBe(true);
   for (const port of ports) await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "noeviction");
 });
@@ -187,8 +188,7 @@ test("a wrong password is an error for good, which does not show it", async () =
 });
 
 test("something that is no Redis script's answer is an error, and no grant", async () => {
-  const quorum = new Quorum(ports);
-  await quorum.declare();
+  const quorum = await Quorum.on(ports);
   for (const port of ports) await askRedis(port, "HSET", `${quorum.prefix}:quorum:{a}`, "x", "y");
   await expect(quorum.open().mutex("a").tryAcquire()).rejects.toMatchObject({
     code: "backend",

@@ -28,7 +28,7 @@ describe.each([
   ["back", -HOUR_MS],
 ])("scenario S12: the clocks of two of five servers jump %s by an hour", (_, aheadMs) => {
   test("the holder keeps its lock, nobody else gets it, and tokens go on as before", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "2s" });
+    const quorum = await Quorum.on(ports, { maxTtl: "2s" });
     const locks = quorum.open({ ttl: "1s" });
     const lease = await locks.mutex("a").acquire();
     await clock.set(aheadMs);
@@ -59,8 +59,7 @@ describe.each([
 });
 
 test("scenario S12: a claim that is granted while the clock of one server is wrong excludes everybody else", async () => {
-  const quorum = new Quorum(ports, { maxTtl: "2s" });
-  await quorum.declare();
+  const quorum = await Quorum.on(ports, { maxTtl: "2s" });
   await clock.set(HOUR_MS);
   const lease = await quorum.open({ ttl: "1s" }).mutex("a").acquire();
   await clock.set(0);
@@ -74,8 +73,7 @@ test("scenario S12: a claim that is granted while the clock of one server is wro
 });
 
 test("scenario S12: tokens grow also when a majority had to count two clocks that are wrong", async () => {
-  const quorum = new Quorum(ports);
-  await quorum.declare();
+  const quorum = await Quorum.on(ports);
   const [first] = right.nodes;
   await clock.set(HOUR_MS);
   first?.process.pause();

@@ -54,7 +54,7 @@ async function lossOf({ signal }: Lease): Promise<string> {
 
 describe("a minority of servers is lost", () => {
   test("killed: leases are renewed, taken and given back as before, also by clients that come now", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const locks = quorum.open({ ttl: "1s" });
     const lease = await locks.mutex("a").acquire();
     await Promise.all([at(0), at(3)].map((node) => node.process.kill()));
@@ -71,7 +71,7 @@ describe("a minority of servers is lost", () => {
   });
 
   test("stopped: nobody waits for them, and what reaches them late is not left there", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const locks = quorum.open({ ttl: "2s" });
     await locks.mutex("a").run(() => undefined);
     pause(1, 4);
@@ -90,7 +90,7 @@ describe("a minority of servers is lost", () => {
   });
 
   test("flushed: the holder keeps its lock, and nobody else gets it", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "1s" });
+    const quorum = await Quorum.on(ports, { maxTtl: "1s" });
     const lease = await quorum.open({ ttl: 900 }).mutex("a").acquire();
     for (const place of [0, 1]) await askRedis(at(place).port, "FLUSHALL");
     const others = quorum.open({ ttl: 900 });
@@ -106,8 +106,7 @@ describe("a minority of servers is lost", () => {
   });
 
   test("out of reach for one client: it holds and takes locks like the others", async () => {
-    const quorum = new Quorum(ports);
-    await quorum.declare();
+    const quorum = await Quorum.on(ports);
     const { locks, proxies } = await quorum.behind([2, 3], { ttl: "1s" });
     const lease = await locks.mutex("a").acquire();
     for (const proxy of proxies) proxy.blackhole("both");
@@ -119,8 +118,7 @@ describe("a minority of servers is lost", () => {
   });
 
   test("scenario S13: the replies of three are lost after they voted; the lock is held once, and given back", async () => {
-    const quorum = new Quorum(ports);
-    await quorum.declare();
+    const quorum = await Quorum.on(ports);
     const { locks, proxies } = await quorum.behind([0, 1, 2], { ttl: "5s" });
     await locks.mutex("b").run(() => undefined);
     const cuts = proxies.map((proxy) => proxy.cutBeforeReply((data) => data.includes("{a}")));
@@ -136,7 +134,7 @@ describe("a minority of servers is lost", () => {
 
 describe("a majority of servers is lost", () => {
   test("killed: it is an outage that says which, holders are told, and it ends when they are back", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "1s" });
+    const quorum = await Quorum.on(ports, { maxTtl: "1s" });
     const locks = quorum.open({ ttl: "1s" });
     const lease = await locks.mutex("a").acquire();
     await Promise.all([at(0), at(1), at(2)].map((node) => node.process.kill()));
@@ -164,7 +162,7 @@ describe("a majority of servers is lost", () => {
   });
 
   test("stopped: it is an outage within its time, and nothing is held by anybody afterwards", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const locks = quorum.open({ ttl: "1s" });
     await locks.mutex("a").run(() => undefined);
     pause(0, 1, 2);
@@ -178,7 +176,7 @@ describe("a majority of servers is lost", () => {
   });
 
   test("stopped: all who wait in one process are told in their time, and not one after the other", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const lease = await quorum.open({ ttl: "10s" }).mutex("a").acquire();
     const locks = quorum.open({ ttl: "500ms", wait: "60s" });
     const waits = Array.from({ length: 10 }, () => locks.mutex("a").acquire());
@@ -194,7 +192,7 @@ describe("a majority of servers is lost", () => {
   });
 
   test("flushed: the holder is told by its next renewal, and nobody is let in before its time is over", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "2s", fresh: false });
+    const quorum = await Quorum.on(ports, { maxTtl: "2s", fresh: false });
     await quorum
       .open({}, { fresh: true })
       .mutex("a")
@@ -211,8 +209,7 @@ describe("a majority of servers is lost", () => {
   });
 
   test("out of reach for the holder: it is told before anybody else is let in", async () => {
-    const quorum = new Quorum(ports);
-    await quorum.declare();
+    const quorum = await Quorum.on(ports);
     const { locks, proxies } = await quorum.behind([0, 1, 2], { ttl: "1s" });
     const lease = await locks.mutex("a").acquire();
     let toldAt = Number.NaN;
@@ -232,7 +229,6 @@ describe("a majority of servers is lost", () => {
 describe("scenario S11: a server comes back without what it knew, and a client asks that never saw it before", () => {
   /** A fixed lease on servers 0, 1 and 2 alone: with the vote of one of them, somebody else would have a majority. */
   async function onThree(quorum: Quorum): Promise<Lease> {
-    await quorum.declare();
     const { locks, proxies } = await quorum.behind([3, 4]);
     for (const proxy of proxies) proxy.refuse();
     const lease = await locks.mutex("a").acquire({ ttl: "1500ms", renew: false });
@@ -253,7 +249,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
   }
 
   test("empty: it does not vote while anything that it forgot may be held, and votes again then", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "2s" });
+    const quorum = await Quorum.on(ports, { maxTtl: "2s" });
     const lease = await onThree(quorum);
     await restartEmpty(at(2));
     await nobodyElseWhileHeld(quorum, lease);
@@ -265,8 +261,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
   });
 
   test("with older data: it knows since when it remembers, and that it was started anew since", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "2s" });
-    await quorum.declare();
+    const quorum = await Quorum.on(ports, { maxTtl: "2s" });
     const older = `${files(at(2))}.older`;
     await cp(files(at(2)), older, { recursive: true });
     const lease = await onThree(quorum);
@@ -281,7 +276,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
   });
 
   test("whoever is refused by a majority keeps no vote of the rest", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "20s" });
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
     const lease = await onThree(quorum);
     const others = quorum.open({ ttl: "20s" });
     expect(await others.mutex("a").tryAcquire()).toBeNull();
@@ -292,7 +287,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
   });
 
   test("with all of its data: its scripts are gone, and the claims that it has are kept", async () => {
-    const quorum = new Quorum(ports, { maxTtl: "2s" });
+    const quorum = await Quorum.on(ports, { maxTtl: "2s" });
     const lease = await onThree(quorum);
     await at(2).process.restart();
     expect(await quorum.claims("a")).toEqual([1, 1, 1, 0, 0]);

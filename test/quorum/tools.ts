@@ -5,6 +5,8 @@ import { type RedlockOptions, redlock } from "locktender/redlock";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
+import { durationMs } from "#lib/core/duration.js";
+import { declareNew } from "../support/quorum-harness.js";
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -20,6 +22,16 @@ export class Quorum {
     readonly options: Omit<RedlockOptions, "url" | "prefix"> = {},
   ) {}
 
+  /** One whose servers know already that they are new. */
+  static async on(
+    ports: readonly number[],
+    options: Omit<RedlockOptions, "url" | "prefix"> = {},
+  ): Promise<Quorum> {
+    const quorum = new Quorum(ports, options);
+    await declareNew(ports, quorum.prefix, durationMs("maxTtl", options.maxTtl ?? "1m"));
+    return quorum;
+  }
+
   backend(options: RedlockOptions = {}): Backend {
     const given = { url: urlOf(this.ports), prefix: this.prefix, fresh: true, ...this.options, ...options };
     const backend = redlock(given);
@@ -31,13 +43,6 @@ export class Quorum {
     const locks = createLocks(this.backend(options), locksOptions);
     onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
     return locks;
-  }
-
-  /** Its servers are told that they are new: whoever comes later need not know. */
-  async declare(): Promise<void> {
-    await this.open({ ttl: "500ms" })
-      .mutex("declared")
-      .run(() => undefined);
   }
 
   /** A client that reaches some of the servers, by their place, only through proxies. */

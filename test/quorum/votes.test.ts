@@ -9,7 +9,7 @@ describe.each([3, 4, 5])("with %i servers, clients that take each other's votes"
   const ports = servers.ports.slice(0, count);
 
   test("all get their turn, one at a time, and tokens grow", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const clients = Array.from({ length: 8 }, () => quorum.open({ wait: "30s" }));
     await Promise.all(clients.map((locks) => locks.inspect("a")));
     let inside = 0;
@@ -30,7 +30,7 @@ describe.each([3, 4, 5])("with %i servers, clients that take each other's votes"
   });
 
   test("of those who only try, all at the same time, one gets the free lock", async () => {
-    const quorum = new Quorum(ports);
+    const quorum = await Quorum.on(ports);
     const clients = Array.from({ length: 5 }, () => quorum.open());
     await Promise.all(clients.map((locks) => locks.inspect("a")));
     for (let round = 0; round < 15; round++) {
@@ -43,7 +43,7 @@ describe.each([3, 4, 5])("with %i servers, clients that take each other's votes"
 
 describe("what a quorum grants", () => {
   test("readers share, a writer excludes them, and each knows of the others", async () => {
-    const backend = new Quorum(servers.ports).backend();
+    const backend = (await Quorum.on(servers.ports)).backend();
     const owner = { instance: "test", host: "here", pid: 1 };
     const whole = 2 ** 31 - 1;
     const shape = { name: "a", capacity: whole, ttlMs: 5_000, fixed: false, minHoldMs: 0, queue: false };
@@ -58,7 +58,7 @@ describe("what a quorum grants", () => {
   });
 
   test("one phase is enough where all is well: five claims and five releases are all that is sent", async () => {
-    const quorum = new Quorum(servers.ports);
+    const quorum = await Quorum.on(servers.ports);
     const locks = quorum.open();
     const mutex = locks.mutex("a");
     for (let round = 0; round < 20; round++) await mutex.run(() => undefined);

@@ -41,9 +41,20 @@ export class Opening {
   }
 
   async #greetAll(): Promise<void> {
+    let greetings = await this.#round();
+    this.#assertDistinct(greetings);
+    if (!this.#settings.fresh) return;
+    // Now that they are connected: it takes all of them, and the news must be new.
     const startMs = nowMs();
+    greetings = await this.#round();
+    const unused = greetings.length === this.#nodes.length && greetings.every((greeting) => greeting.unused);
+    if (!unused || nowMs() - startMs > FRESH_NEWS_MS) return;
+    await Promise.allSettled(this.#nodes.map((node) => this.#greet(node, ["declare"])));
+  }
+
+  #round(): Promise<readonly Greeting[]> {
     const majority = majorityOf(this.#nodes.length);
-    const greetings = await gather<QuorumNode, Greeting, readonly Greeting[]>({
+    return gather<QuorumNode, Greeting, readonly Greeting[]>({
       nodes: this.#nodes,
       ask: (node) => this.#greet(node, []),
       timeoutMs: 2 * this.#settings.timeoutMs,
@@ -55,11 +66,6 @@ export class Opening {
       },
       silent: (node) => node.silence(),
     });
-    this.#assertDistinct(greetings);
-    const unused = greetings.length === this.#nodes.length && greetings.every((greeting) => greeting.unused);
-    if (this.#settings.fresh && unused && nowMs() - startMs < FRESH_NEWS_MS) {
-      await Promise.allSettled(this.#nodes.map((node) => this.#greet(node, ["declare"])));
-    }
   }
 
   async #greet(node: QuorumNode, declare: readonly string[]): Promise<Greeting> {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Case, count, holds, queued, sleep, TTL_MS } from "./bench.js";
+import { type Case, count, moment, queued, sleep, TTL_MS } from "./bench.js";
 
 export const closing: readonly Case[] = [
   {
@@ -23,13 +23,15 @@ export const closing: readonly Case[] = [
       const name = bench.name();
       const locks = bench.connect();
       let finished = false;
+      const begun = moment();
       const run = locks.mutex(name).run(async (lease) => {
+        begun.comes();
         await sleep(150);
         lease.assertHeld();
         finished = true;
         return "done";
       });
-      await holds(locks, name);
+      await begun.come;
       await locks.close();
       assert.equal(finished, true);
       assert.equal(await run, "done");
@@ -41,12 +43,14 @@ export const closing: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
+      const begun = moment();
       const run = locks.mutex(name).run(async ({ signal }) => {
+        begun.comes();
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         await sleep(50);
       });
       run.catch(() => undefined);
-      await holds(locks, name);
+      await begun.come;
       await locks.close({ drain: 50, abort: "5s" });
       await assert.rejects(run, { code: "lost", loss: "closed" });
       assert.notEqual(await bench.connect().mutex(name).tryAcquire(), null);
@@ -57,15 +61,18 @@ export const closing: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: TTL_MS });
-      let release: () => void = () => {};
-      const run = locks.mutex(name).run(() => new Promise<void>((resolve) => (release = resolve)));
+      const [begun, end] = [moment(), moment()];
+      const run = locks.mutex(name).run(() => {
+        begun.comes();
+        return end.come;
+      });
       run.catch(() => undefined);
-      await holds(locks, name);
+      await begun.come;
       await locks.close({ drain: 20, abort: 20 });
       const other = bench.connect();
       assert.equal(await other.mutex(name).tryAcquire(), null);
       assert.equal((await other.mutex(name).acquire()).held, true);
-      release();
+      end.comes();
       await assert.rejects(run, { code: "lost", loss: "closed" });
     },
   },
@@ -74,12 +81,14 @@ export const closing: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: 600 });
+      const begun = moment();
       const run = locks.mutex(name).run(async ({ signal }) => {
+        begun.comes();
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         await sleep(900);
       });
       run.catch(() => undefined);
-      await holds(locks, name);
+      await begun.come;
       const closed = locks.close({ drain: 900, abort: "5s" });
       const other = bench.connect();
       for (let round = 0; round < 15; round++) {
