@@ -206,7 +206,7 @@ export const loss: readonly Case[] = [
     name: "scenario S17: many held locks are renewed by one timer, in batches",
     async run(bench) {
       const batches: number[] = [];
-      const locks = bench.connect({ ttl: "6s" }, countingRenewals(batches));
+      const locks = bench.connect({ ttl: "12s" }, countingRenewals(batches));
       const base = bench.name();
       const held = 10_000;
       // Several at once, as a program would; not all at once, or the first would wait for the last.
