@@ -1,6 +1,7 @@
 import type { TestProject } from "vitest/node";
 import { OPENSSL_PROGRAM } from "./certificates.js";
 import { ETCD_PROGRAM, ETCDCTL_PROGRAM, type EtcdNode, startEtcd } from "./etcd.js";
+import { PGBOUNCER_PROGRAM, POSTGRES_PROGRAM, startPostgres } from "./postgres.js";
 import { IP_PROGRAM } from "./private-network.js";
 import { ensurePrograms } from "./programs.js";
 import {
@@ -30,6 +31,12 @@ export interface ProvidedEtcd {
   nodes: { host: string; port: number }[];
 }
 
+export interface ProvidedDatabase {
+  url: string;
+  host: string;
+  port: number;
+}
+
 declare module "vitest" {
   interface ProvidedContext {
     redisSingle: ProvidedRedis;
@@ -38,6 +45,7 @@ declare module "vitest" {
     /** One server, and an ensemble of three. */
     etcd: ProvidedEtcd;
     etcdEnsemble: ProvidedEtcd;
+    postgres: ProvidedDatabase;
   }
 }
 
@@ -64,12 +72,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     ETCDCTL_PROGRAM,
     OPENSSL_PROGRAM,
     IP_PROGRAM,
+    POSTGRES_PROGRAM,
+    PGBOUNCER_PROGRAM,
     ...ZOOKEEPER_PROGRAMS,
     ...CURATOR_PROGRAMS,
   ]);
   const starting: Promise<Stoppable>[] = [
     provideEtcd(project, "etcd", 1),
     provideEtcd(project, "etcdEnsemble", 3),
+    providePostgres(project),
   ];
   if (!given.redisSingle) starting.push(provideSingle(project));
   if (!given.redisCluster) starting.push(provideCluster(project));
@@ -86,6 +97,13 @@ async function provideEtcd(
   const server = await startEtcd({ members });
   const nodes = server.nodes.map(({ host, port }: EtcdNode) => ({ host, port }));
   project.provide(name, { url: server.url, nodes });
+  return server;
+}
+
+async function providePostgres(project: TestProject): Promise<Stoppable> {
+  const server = await startPostgres();
+  const { url, host, port } = server;
+  project.provide("postgres", { url, host, port });
   return server;
 }
 

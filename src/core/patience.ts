@@ -1,4 +1,4 @@
-import { nowMs } from "../../core/clock.js";
+import { nowMs } from "./clock.js";
 
 interface Waiting {
   readonly dueMs: number;
