@@ -29,8 +29,8 @@ export function binary(name: string): string {
 export interface PostgresSetup {
   /** Lines of postgresql.conf. */
   readonly settings?: readonly string[];
-  /** Where its data lies, if not in its temp folder. */
-  readonly dataFolder?: string;
+  /** Files for the server alone to read, beside its data. */
+  readonly files?: Readonly<Record<string, string>>;
   /** Makes the data, instead of an empty cluster. */
   readonly prepare?: (folder: string) => Promise<unknown>;
 }
@@ -38,26 +38,26 @@ export interface PostgresSetup {
 /** A server of our own. What it has written need not survive the machine, so it is never forced to the disk. */
 export async function startPostgres(setup: PostgresSetup = {}): Promise<Postgres> {
   const port = await freePort();
-  const data = setup.dataFolder ?? "data";
   const settings = ["fsync = off", "listen_addresses = '127.0.0.1'", "max_connections = 300"];
   settings.push("unix_socket_directories = ''", "shared_buffers = 32MB", ...(setup.settings ?? []));
   const [program = "", ...before] = [...asUser(USER), binary("postgres")];
   const process = await ServerProcess.start({
     name: `postgres-${port}`,
     program,
-    args: [...before, "-D", data, "-p", String(port)],
+    args: [...before, "-D", "data", "-p", String(port)],
     // At SIGTERM it would wait for its clients to leave.
     stopSignal: "SIGINT",
     prepare: async (folder) => {
       await giveTo(USER, folder);
+      for (const [name, text] of Object.entries(setup.files ?? {})) {
+        await writeFile(join(folder, name), text, { mode: 0o600 });
+        await giveTo(USER, join(folder, name));
+      }
       if (setup.prepare === undefined) {
-        const initdb = [binary("initdb"), "-D", data, "-A", "trust", "-U", USER, "--no-sync", "-E", "UTF8"];
+        const initdb = [binary("initdb"), "-D", "data", "-A", "trust", "-U", USER, "--no-sync", "-E", "UTF8"];
         await runAs(USER, folder, initdb);
       } else await setup.prepare(folder);
-      await writeFile(
-        join(setup.dataFolder ?? join(folder, data), "postgresql.auto.conf"),
-        settings.join("\n"),
-      );
+      await writeFile(join(folder, "data", "postgresql.auto.conf"), settings.join("\n"));
     },
     answers: () => askPostgres(`postgres://${USER}@127.0.0.1:${port}/postgres`, "SELECT 1"),
   });
@@ -66,7 +66,7 @@ export async function startPostgres(setup: PostgresSetup = {}): Promise<Postgres
 }
 
 /** A streaming standby of that server: it answers, and changes nothing. */
-export function startStandby(primary: Postgres): Promise<Postgres> {
+export function startStandby(primary: Pick<Postgres, "host" | "port">): Promise<Postgres> {
   return startPostgres({
     settings: [
       "hot_standby = on",
@@ -81,7 +81,7 @@ export function startStandby(primary: Postgres): Promise<Postgres> {
 }
 
 /** PgBouncer in transaction mode, in front of that server. */
-export async function startPgBouncer(server: Postgres): Promise<Postgres> {
+export async function startPgBouncer(server: Pick<Postgres, "host" | "port">): Promise<Postgres> {
   const port = await freePort();
   const database = `* = host=${server.host} port=${server.port} user=${USER}`;
   const lines = ["[databases]", database, "[pgbouncer]"];

@@ -5,7 +5,7 @@ import type { SqlBell } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
 import { decodeText } from "../sql/replies.js";
 import type { Watching } from "../sql/watching.js";
-import type { PgPooledClient } from "./client.js";
+import type { PgNotification, PgPooledClient } from "./client.js";
 import { quoted } from "./dialect.js";
 import { lateError } from "./errors.js";
 import type { PostgresLink } from "./link.js";
@@ -18,11 +18,6 @@ const LONGEST_PROBE_MS = 1_000;
 /** How often the connection is asked for a sign of life, in times that an answer may take. */
 const PULSE = 5;
 const PROBE = "probe";
-
-interface Notification {
-  readonly channel: string;
-  readonly payload?: string;
-}
 
 /**
  * One connection that listens for the whole process. Whoever lets a claim in rings its process only. Behind a
@@ -100,7 +95,7 @@ export class Bell implements SqlBell {
       this.#end = resolve;
     });
     const end = () => this.#end?.();
-    const hear = (message: Notification) => this.#hear(message);
+    const hear = (message: PgNotification) => this.#hear(message);
     client.on("error", end);
     client.on("end", end);
     client.on("notification", hear);
@@ -166,7 +161,7 @@ export class Bell implements SqlBell {
   }
 
   /** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
-  #hear({ channel, payload = "" }: Notification): void {
+  #hear({ channel, payload = "" }: PgNotification): void {
     if (channel !== this.#channel) return;
     if (payload === PROBE) this.#onProbe?.();
     const [, digits, id = "", rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(payload) ?? [];

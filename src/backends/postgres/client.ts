@@ -8,11 +8,16 @@ export interface PgQuery {
   readonly name?: string;
 }
 
+export interface PgNotification {
+  readonly channel: string;
+  readonly payload?: string | undefined;
+}
+
 /** What we use of a client of `pg`. */
 export interface PgClientLike {
   query(query: PgQuery): Promise<{ readonly rows: readonly unknown[] }>;
-  on(event: string, listener: (...args: never[]) => void): unknown;
-  removeListener(event: string, listener: (...args: never[]) => void): unknown;
+  on(event: "error" | "end" | "notification", listener: (message: PgNotification) => void): unknown;
+  removeListener(event: string, listener: (message: PgNotification) => void): unknown;
 }
 
 export interface PgPooledClient extends PgClientLike {
@@ -27,7 +32,7 @@ export interface PgPoolLike {
 
 export interface OwnPool extends PgPoolLike {
   end(): Promise<void>;
-  on(event: "error", listener: () => void): unknown;
+  on(event: "error" | "connect", listener: (client: PgClientLike) => void): unknown;
 }
 
 interface PgLibrary {
@@ -70,6 +75,9 @@ export async function openPool(
   const pool = new Pool({ ...configOf(address, timeoutMs), max: connections, allowExitOnIdle: true });
   // An idle connection that breaks is replaced by the pool; whoever asks next need not know.
   pool.on("error", () => {});
+  // The pool listens for errors of idle connections only. One that breaks in the very turn in which it was
+  // opened would find nobody listening, and end the process.
+  pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }
 
