@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { etcd } from "locktender/etcd";
+import { mysql } from "locktender/mysql";
 import { postgres } from "locktender/postgres";
 import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
@@ -23,6 +24,7 @@ const BetterSqlite3 = betterSqlite3();
 const engines = {
   etcd: () => etcd({ url: inject("etcd").url, prefix: `model-${process.pid}` }),
   zookeeper: () => zookeeper({ url: trees.url }),
+  mariadb: () => mysql({ url: inject("mariadb").url, prefix: `model_${process.pid}` }),
   postgres: () => postgres({ url: inject("postgres").url, prefix: `model_${process.pid}` }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   // Another file: two libraries in one process would drop each other's file locks.

@@ -1,6 +1,7 @@
 import type { TestProject } from "vitest/node";
 import { OPENSSL_PROGRAM } from "./certificates.js";
 import { ETCD_PROGRAM, ETCDCTL_PROGRAM, type EtcdNode, startEtcd } from "./etcd.js";
+import { MARIADB_PROGRAM, startMariadb } from "./mariadb.js";
 import { PGBOUNCER_PROGRAM, POSTGRES_PROGRAM, startPostgres } from "./postgres.js";
 import { IP_PROGRAM } from "./private-network.js";
 import { ensurePrograms } from "./programs.js";
@@ -46,6 +47,7 @@ declare module "vitest" {
     etcd: ProvidedEtcd;
     etcdEnsemble: ProvidedEtcd;
     postgres: ProvidedDatabase;
+    mariadb: ProvidedDatabase;
   }
 }
 
@@ -74,13 +76,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     IP_PROGRAM,
     POSTGRES_PROGRAM,
     PGBOUNCER_PROGRAM,
+    MARIADB_PROGRAM,
     ...ZOOKEEPER_PROGRAMS,
     ...CURATOR_PROGRAMS,
   ]);
   const starting: Promise<Stoppable>[] = [
     provideEtcd(project, "etcd", 1),
     provideEtcd(project, "etcdEnsemble", 3),
-    providePostgres(project),
+    provideDatabase(project, "postgres", startPostgres()),
+    provideDatabase(project, "mariadb", startMariadb()),
   ];
   if (!given.redisSingle) starting.push(provideSingle(project));
   if (!given.redisCluster) starting.push(provideCluster(project));
@@ -100,10 +104,14 @@ async function provideEtcd(
   return server;
 }
 
-async function providePostgres(project: TestProject): Promise<Stoppable> {
-  const server = await startPostgres();
+async function provideDatabase(
+  project: TestProject,
+  name: "postgres" | "mariadb",
+  starting: Promise<ProvidedDatabase & Stoppable>,
+): Promise<Stoppable> {
+  const server = await starting;
   const { url, host, port } = server;
-  project.provide("postgres", { url, host, port });
+  project.provide(name, { url, host, port });
   return server;
 }
 

@@ -13,6 +13,7 @@ import { sql } from "./sql.generated.js";
 
 const TYPES: Readonly<Record<Kind, string>> = {
   name: "text",
+  id: "text",
   text: "text",
   integer: "integer",
   bigint: "bigint",

@@ -1,5 +1,5 @@
-/** What a variable holds: a name in bytes that are compared as they are, or a type of SQL. */
-export type Kind = "name" | "text" | "integer" | "bigint";
+/** What a variable holds: a name or an id, compared byte by byte, or a type of SQL. */
+export type Kind = "name" | "id" | "text" | "integer" | "bigint";
 
 /** One statement of a routine. */
 export interface Statement {
@@ -36,7 +36,7 @@ export interface Routine {
 /** Every variable of every routine. */
 export const KINDS: Readonly<Record<string, Kind>> = {
   name: "name",
-  id: "text",
+  id: "id",
   asked: "bigint",
   weight: "integer",
   capacity: "integer",

@@ -1,0 +1,9 @@
+import { inject, test } from "vitest";
+import { expectAllPromisesKept } from "./expectations.js";
+
+test("MariaDB keeps every promise while processes are killed and stopped on the way", async () => {
+  await expectAllPromisesKept({
+    module: new URL("../support/mysql-backend.mjs", import.meta.url).href,
+    args: { url: inject("mariadb").url, prefix: `history_${process.pid}` },
+  });
+});
