@@ -31,6 +31,8 @@ beforeAll(async () => {
     const source = text
       .replaceAll("redis://127.0.0.1:6379", url)
       .replaceAll("etcd://127.0.0.1:2379", inject("etcd").url)
+      .replaceAll("postgres://127.0.0.1:5432", inject("postgres").url)
+      .replaceAll("mysql://127.0.0.1:3306/locks", inject("mariadb").url)
       .replaceAll("zookeeper://127.0.0.1:2181", tree.url)
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);
     // A block without an import is a module all the same.

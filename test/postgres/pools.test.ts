@@ -59,9 +59,12 @@ test("behind PgBouncer in transaction mode locks work, waiters poll, and guarant
   await one.forceRelease("a", { reason: "must go" });
   await told;
   expect(next.signal.reason).toMatchObject({ loss: "forced", reason: "must go" });
+  // 20 hand-offs, each at the latest after 100 ms, and some time for a busy machine.
+  const startedAt = performance.now();
   await Promise.all(
     [one, other].flatMap((locks) => Array.from({ length: 10 }, () => locks.mutex("b").run(() => sleep(1)))),
   );
+  expect(performance.now() - startedAt).toBeLessThan(6_000);
 });
 
 test("whoever does not wait is not notified about, and whoever waits once", async () => {

@@ -22,6 +22,8 @@ const TYPES: Readonly<Record<Kind, string>> = {
 /** In UTC, whatever the time zone of the connection. It is that of the statement, so it stands in one of its own. */
 const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 
+const READ_CLOCK = [`SET v_now_us = ${CLOCK};`, "SET v_wall_us = v_now_us;"];
+
 /** Routines keep the modes in which they were made: what does not fit must be an error. */
 const MODES = ["SET NAMES utf8mb4", "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"];
 
@@ -92,6 +94,7 @@ function bodyOf(routine: Routine): readonly string[] {
     "DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = 1;",
     handler,
     ...begin,
+    ...READ_CLOCK,
     "OPEN asked_cursor;",
     "every: LOOP",
     "SET v_is_over = 0;",
@@ -119,7 +122,7 @@ function listOf(fields: readonly string[]): string {
 }
 
 function stepOf(step: Step): readonly string[] {
-  if (step === "clock") return [`SET v_now_us = ${CLOCK};`, "SET v_wall_us = v_now_us;"];
+  if (step === "clock") return READ_CLOCK;
   // Nobody can be rung: those who wait look by themselves.
   if (step === "ring") return [];
   const { when, unless } = step;
@@ -135,7 +138,11 @@ function statementOf({ sql: source, into, counts }: Statement): readonly string[
   const variables = into.map((variable) => `v_${variable}`);
   // Where no row is found, variables keep what they held.
   const cleared = `SET ${variables.map((variable) => `${variable} = NULL`).join(", ")};`;
-  return [cleared, text.replace(/\bFROM\b/, `INTO ${variables.join(", ")} FROM`)];
+  const target = `INTO ${variables.join(", ")}`;
+  const filled = /\bFROM\b/.test(text)
+    ? text.replace(/\bFROM\b/, `${target} FROM`)
+    : text.replace(";", ` ${target};`);
+  return [cleared, filled];
 }
 
 function answerOf(answer: readonly string[]): string {

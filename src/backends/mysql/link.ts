@@ -1,5 +1,5 @@
 import { Patience } from "../../core/patience.js";
-import type { Row, SqlLink } from "../sql/link.js";
+import type { Row, SqlLink, SqlValue } from "../sql/link.js";
 import type { Routine } from "../sql/routine.js";
 import {
   type MysqlConnectionLike,
@@ -41,10 +41,7 @@ export class MysqlLink implements SqlLink {
     this.#patience = new Patience(settings.timeoutMs);
   }
 
-  async call(
-    routine: Routine,
-    values: readonly (string | number | bigint | null)[],
-  ): Promise<readonly Row[]> {
+  async call(routine: Routine, values: readonly SqlValue[]): Promise<readonly Row[]> {
     if (!this.#ready) await this.#prepared();
     // The library would send a bigint as a number that is not exact.
     const sent = values.map((value) => (typeof value === "bigint" ? String(value) : value));

@@ -46,5 +46,5 @@ CREATE TABLE IF NOT EXISTS @forced (
   reason TEXT CHARACTER SET utf8mb4 NOT NULL,
   by_whom TEXT CHARACTER SET utf8mb4,
   until_us BIGINT NOT NULL,
-  PRIMARY KEY (id, ticket)
+  PRIMARY KEY (id)
 ) ENGINE = InnoDB;

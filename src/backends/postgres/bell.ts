@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Force } from "../../core/backend.js";
+import { nowMs } from "../../core/clock.js";
 import { Patience } from "../../core/patience.js";
 import type { SqlBell } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
@@ -102,6 +103,7 @@ export class Bell implements SqlBell {
     let alive = false;
     try {
       await this.#ask(client, `LISTEN ${quoted(this.#channel)}`);
+      const listeningMs = nowMs();
       this.#deaf = !(await this.#hearsItself());
       if (this.#deaf || this.#closed) {
         alive = true;
@@ -109,8 +111,8 @@ export class Bell implements SqlBell {
       }
       this.#failures = 0;
       this.#poller.enabled = false;
-      // What was sent before we listened is lost: all who are watched ask again.
-      this.#watching.tellAll();
+      // What was sent before we listened is lost: all who have asked before ask again.
+      this.#watching.tellAllBefore(listeningMs);
       this.#feelPulse(client);
       await broken;
       alive = this.#closed;
@@ -127,16 +129,24 @@ export class Bell implements SqlBell {
 
   /** By another connection, or a pooler might answer by the one on which it happens to listen. */
   async #hearsItself(): Promise<boolean> {
-    let timer: NodeJS.Timeout | undefined;
-    const heard = new Promise<boolean>((resolve) => {
-      this.#onProbe = () => resolve(true);
-      timer = setTimeout(() => resolve(false), Math.min(LONGEST_PROBE_MS, this.#timeoutMs));
-    });
+    let heard = false;
+    let wake = () => {};
+    this.#onProbe = () => {
+      heard = true;
+      wake();
+    };
     try {
-      await this.#link.run({ text: "SELECT pg_notify($1, $2)", values: [this.#channel, PROBE] });
-      return await heard;
+      await this.#link.notify(this.#channel, PROBE);
+      // Counted from here: it may have had to wait for its turn.
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, heard ? 0 : Math.min(LONGEST_PROBE_MS, this.#timeoutMs));
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      return heard;
     } finally {
-      clearTimeout(timer);
       this.#onProbe = undefined;
     }
   }

@@ -53,7 +53,11 @@ export class PostgresLink implements SqlLink {
     this.#prepares = settings.pool === undefined;
   }
 
-  async call(routine: Routine, values: readonly unknown[]): Promise<readonly Row[]> {
+  async call(
+    routine: Routine,
+    values: readonly unknown[],
+    onSent: () => void = ignore,
+  ): Promise<readonly Row[]> {
     if (!this.#ready) await this.#prepared();
     for (let attempt = 1; ; attempt++) {
       try {
@@ -61,7 +65,7 @@ export class PostgresLink implements SqlLink {
         const query = this.#prepares
           ? { text, values, name: `locktender ${routine.name}` }
           : { text, values };
-        return (await this.run(query)) as readonly Row[];
+        return (await this.run(query, onSent)) as readonly Row[];
       } catch (error) {
         if (!this.#mayRetry(error) || attempt === ATTEMPTS) throw explain(error, this.where);
         if (isCollision(error)) await pause();
@@ -81,8 +85,24 @@ export class PostgresLink implements SqlLink {
   }
 
   /** One request on a connection of the pool. Errors are the library's own, except for those of time. */
-  run(query: PgQuery): Promise<readonly unknown[]> {
-    return this.#use((client) => client.query(query).then(({ rows }) => rows), this.#patience);
+  run(query: PgQuery, onSent: () => void = ignore): Promise<readonly unknown[]> {
+    return this.#use((client) => {
+      onSent();
+      return client.query(query).then(({ rows }) => rows);
+    }, this.#patience);
+  }
+
+  /** By a connection of its own, if we may open one: those of the pool may have much to do. */
+  async notify(channel: string, payload: string): Promise<void> {
+    const query = { text: "SELECT pg_notify($1, $2)", values: [channel, payload] };
+    const { address, timeoutMs } = this.#settings;
+    if (address === undefined) {
+      await this.run(query);
+      return;
+    }
+    const client = await openClient(address, timeoutMs);
+    const late = () => lateError(timeoutMs, this.where);
+    await this.#patience.bound(client.query(query), asIs, late).finally(() => client.release());
   }
 
   /** A connection that is kept: one of our own beside the pool, or one of the caller's. */

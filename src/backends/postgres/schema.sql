@@ -40,11 +40,10 @@ CREATE TABLE IF NOT EXISTS @claims (
 
 -- Claims that an operator took away, for as long as the victim may still ask why.
 CREATE TABLE IF NOT EXISTS @forced (
-  id text COLLATE "C" NOT NULL,
+  id text COLLATE "C" PRIMARY KEY,
   name text COLLATE "C" NOT NULL,
   ticket bigint NOT NULL,
   reason text NOT NULL,
   by_whom text,
-  until_us bigint NOT NULL,
-  PRIMARY KEY (id, ticket)
+  until_us bigint NOT NULL
 );

@@ -61,11 +61,12 @@ export class SqlBackend implements Backend {
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, ticket = 0n, weight, capacity, ttlMs, fixed, minHoldMs, queue, maxWaiters } = request;
-    const [row] = await this.#link.call(claim, [
+    const values = [
       ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
       ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
       ...[this.#ownerText(request.owner), encodeText(request.note), this.#bell?.channel ?? ""],
-    ]);
+    ];
+    const [row] = await this.#link.call(claim, values, () => this.#watching.sent(id));
     const answer = readAnswer(row);
     this.#watching.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
     this.#sweeper.claimed();
@@ -85,13 +86,19 @@ export class SqlBackend implements Backend {
   }
 
   async #renewSome(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const list = claims.map(({ name, id, ticket, ttlMs }, index) => ({
-      name,
-      id,
-      ticket: String(ticket),
-      ttl_us: us(ttlMs),
-      is_first: claims[index - 1]?.name === name ? 0 : 1,
-    }));
+    const list = claims.map(({ name, id, ticket, ttlMs }, index) => {
+      // They are sorted, so those of one name stand together.
+      const follows = claims[index - 1]?.name === name;
+      const alone = !follows && claims[index + 1]?.name !== name;
+      return {
+        name,
+        id,
+        ticket: String(ticket),
+        ttl_us: us(ttlMs),
+        is_alone: alone ? 1 : 0,
+        is_first: follows || alone ? 0 : 1,
+      };
+    });
     const rows = await this.#link.call(renew, [JSON.stringify(list)]);
     return claims.map((request, index) => {
       const answer = readRenewal(rows[index]);

@@ -5,3 +5,8 @@
 -- Touches: forced
 INSERT INTO @forced (id, name, ticket, reason, by_whom, until_us)
 VALUES (:id, :name, :ticket, :reason, :by_whom, :now_us + 60000000)
+ON CONFLICT (id) DO UPDATE SET
+  ticket = excluded.ticket,
+  reason = excluded.reason,
+  by_whom = excluded.by_whom,
+  until_us = excluded.until_us

@@ -24,7 +24,7 @@ export interface Routine {
   readonly name: string;
   /** What is passed in, in this order. */
   readonly inputs: readonly string[];
-  /** The steps run once for each element of the JSON array `list`, which has these fields. */
+  /** The clock is read once, and then the steps run for each element of the JSON array `list`, with these fields. */
   readonly each?: readonly string[];
   readonly steps: readonly Step[];
   /** What comes out: one row of these variables per run, or the rows of one more statement. */
@@ -52,6 +52,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   now_us: "bigint",
   wall_us: "bigint",
   removed: "integer",
+  advanced: "integer",
   waiters: "integer",
   verdict: "text",
   ticket: "bigint",
@@ -59,6 +60,16 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   deadline_us: "bigint",
   remaining_us: "bigint",
   change_us: "bigint",
+  drawn: "bigint",
+  mine: "bigint",
+  own_weight: "integer",
+  own_capacity: "integer",
+  own_fixed: "integer",
+  own_min_hold_us: "bigint",
+  own_granted_us: "bigint",
+  own_deadline_us: "bigint",
+  has_left: "integer",
+  ahead: "bigint",
   live_capacity: "integer",
   enters: "integer",
   stays: "integer",
@@ -78,6 +89,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   first_waiting: "bigint",
   soonest_us: "bigint",
   is_first: "integer",
+  is_alone: "integer",
   first: "name",
   most: "integer",
   after: "name",
@@ -101,6 +113,7 @@ export function localsOf({ inputs, each = [], steps, answer }: Routine): readonl
     if (step === "ring") return [];
     return [...(step.into ?? []), ...(step.counts === undefined ? [] : [step.counts])];
   });
+  if (each.length > 0) named.push("now_us", "wall_us");
   const answered = isRow(answer) ? answer : [];
   return [...new Set([...each, ...named, ...answered])].filter((variable) => !inputs.includes(variable));
 }

@@ -6,10 +6,11 @@ export const SCHEMA_VERSION = 1;
 
 const why: Step = { sql: sql.why, into: ["reason", "by_whom"], when: "is_gone" };
 
-const JUDGED = [
-  ...["verdict", "ticket", "granted_us", "deadline_us", "remaining_us", "change_us", "live_capacity"],
-  ...["enters", "stays", "is_gone", "catches_up", "expired"],
+const LOOKED = [
+  ...["drawn", "mine", "own_weight", "own_capacity", "own_fixed", "own_min_hold_us", "own_granted_us"],
+  ...["own_deadline_us", "has_left", "ahead", "live_capacity", "soonest_us", "expired"],
 ];
+const SETTLED = ["ticket", "granted_us", "deadline_us", "enters", "stays", "is_gone", "catches_up"];
 
 /** Enter the queue, or refresh my place, and ask. */
 export const claim: Routine = {
@@ -19,15 +20,19 @@ export const claim: Routine = {
     ...["capped", "max_waiters", "owner", "note", "bell"],
   ],
   steps: [
-    { sql: sql.draw },
+    { sql: sql.advance, counts: "advanced" },
+    { sql: sql.draw, unless: "advanced" },
     "clock",
     { sql: sql["count-waiters"], into: ["waiters"], when: "capped" },
-    { sql: sql.judge, into: JUDGED },
+    { sql: sql.look, into: LOOKED },
+    { sql: sql.judge, into: ["verdict"] },
+    { sql: sql.settle, into: SETTLED },
     { sql: sql["drop-expired"], when: "expired" },
     { sql: sql["catch-up"], when: "catches_up" },
     { sql: sql.enter, when: "enters" },
     { sql: sql.refresh, when: "stays" },
     why,
+    { sql: sql.tell, into: ["remaining_us", "change_us"] },
     "ring",
   ],
   answer: [
@@ -69,6 +74,8 @@ export const tidy: Routine = {
   answer: ["removed"],
 };
 
+const STANDING = ["verdict", "remaining_us", "change_us", "is_gone"];
+
 /**
  * Extends many claims. Locks rows of claims only, in the order of the list, which is that of names and tickets,
  * as everybody else does at one name: so nobody waits in a circle.
@@ -76,12 +83,12 @@ export const tidy: Routine = {
 export const renew: Routine = {
   name: "renew",
   inputs: ["list"],
-  each: ["name", "id", "ticket", "ttl_us", "is_first"],
+  each: ["name", "id", "ticket", "ttl_us", "is_alone", "is_first"],
   steps: [
-    "clock",
     { sql: sql.renew },
+    { sql: sql["stand-alone"], into: STANDING, when: "is_alone" },
     { sql: sql.line, into: ["first_waiting", "soonest_us"], when: "is_first" },
-    { sql: sql.stand, into: ["verdict", "remaining_us", "change_us", "is_gone"] },
+    { sql: sql.stand, into: STANDING, unless: "is_alone" },
     why,
   ],
   answer: ["verdict", "remaining_us", "change_us", "reason", "by_whom"],

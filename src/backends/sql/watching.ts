@@ -8,6 +8,8 @@ export interface Watched {
   ticket: bigint;
   state: "asking" | "waiting" | "held";
   sinceMs: number;
+  /** When it last asked. */
+  sentMs: number;
   /** It has been told to ask, and has not asked yet. */
   rung: boolean;
 }
@@ -40,13 +42,27 @@ export class Watching {
   }
 
   watch({ name, id }: ClaimKey, ring: Ring): Unwatch {
-    const watched: Watched = { name, id, ring, ticket: 0n, state: "asking", sinceMs: nowMs(), rung: false };
+    const watched: Watched = {
+      name,
+      id,
+      ring,
+      ticket: 0n,
+      state: "asking",
+      sinceMs: nowMs(),
+      sentMs: Infinity,
+      rung: false,
+    };
     this.#waitNoMore(this.#watched.get(id));
     this.#watched.set(id, watched);
     return () => {
       this.#waitNoMore(watched);
       if (this.#watched.get(id) === watched) this.#watched.delete(id);
     };
+  }
+
+  sent(id: string): void {
+    const watched = this.#watched.get(id);
+    if (watched !== undefined) watched.sentMs = nowMs();
   }
 
   /** What the engine has just said about a claim. */
@@ -79,8 +95,9 @@ export class Watching {
     if (this.#watched.get(id)?.ticket === ticket) this.tell(id, { ...gone, ticket });
   }
 
-  tellAll(): void {
-    for (const { id } of [...this.#watched.values()]) this.tell(id);
+  /** Whoever asked before that may have missed something. */
+  tellAllBefore(atMs: number): void {
+    for (const { id, sentMs } of [...this.#watched.values()]) if (sentMs <= atMs) this.tell(id);
   }
 
   clear(): void {
