@@ -67,6 +67,17 @@ test("behind PgBouncer in transaction mode locks work, waiters poll, and guarant
   expect(performance.now() - startedAt).toBeLessThan(6_000);
 });
 
+test("behind PgBouncer locks of different schemas never meet, though they share its connections", async () => {
+  const { host, port } = inject("postgres");
+  const bouncer = await startPgBouncer({ host, port });
+  onTestFinished(() => bouncer.stop());
+  const all = Array.from({ length: 4 }, () => backend({ url: bouncer.url, timeout: "10s" }));
+  for (let round = 0; round < 10; round++) {
+    const answers = await Promise.all(all.map((one) => one.claim(request(`name-${round}`))));
+    expect(answers.map(({ state }) => state)).toEqual(all.map(() => "granted"));
+  }
+});
+
 test("whoever does not wait is not notified about, and whoever waits once", async () => {
   const prefix = newPrefix();
   const one = backend({ prefix });

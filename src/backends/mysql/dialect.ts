@@ -139,10 +139,9 @@ function statementOf({ sql: source, into, counts }: Statement): readonly string[
   // Where no row is found, variables keep what they held.
   const cleared = `SET ${variables.map((variable) => `${variable} = NULL`).join(", ")};`;
   const target = `INTO ${variables.join(", ")}`;
-  const filled = /\bFROM\b/.test(text)
-    ? text.replace(/\bFROM\b/, `${target} FROM`)
-    : text.replace(";", ` ${target};`);
-  return [cleared, filled];
+  // The statement's own FROM begins a line, unless all of it is one line.
+  const own = /^FROM\b/m.test(text) ? /^FROM\b/m : /\bFROM\b/;
+  return [cleared, own.test(text) ? text.replace(own, `${target} FROM`) : text.replace(";", ` ${target};`)];
 }
 
 function answerOf(answer: readonly string[]): string {

@@ -1,5 +1,6 @@
 import { LockError } from "../../core/errors.js";
 import type { DatabaseAddress } from "../sql/address.js";
+import { type OwnClient, SmallPool } from "./small-pool.js";
 
 export interface PgQuery {
   readonly text: string;
@@ -30,14 +31,8 @@ export interface PgPoolLike {
   readonly options?: { readonly max?: number };
 }
 
-export interface OwnPool extends PgPoolLike {
-  end(): Promise<void>;
-  on(event: "error" | "connect", listener: (client: PgClientLike) => void): unknown;
-}
-
 interface PgLibrary {
-  readonly Pool: new (config: object) => OwnPool;
-  readonly Client: new (config: object) => PgClientLike & { connect(): Promise<void>; end(): Promise<void> };
+  readonly Client: new (config: object) => OwnClient;
 }
 
 /** The library is only needed by those who use this engine by URL. */
@@ -70,15 +65,9 @@ export async function openPool(
   address: DatabaseAddress,
   connections: number,
   timeoutMs: number,
-): Promise<OwnPool> {
-  const { Pool } = await library();
-  const pool = new Pool({ ...configOf(address, timeoutMs), max: connections, allowExitOnIdle: true });
-  // An idle connection that breaks is replaced by the pool; whoever asks next need not know.
-  pool.on("error", () => {});
-  // The pool listens for errors of idle connections only. One that breaks in the very turn in which it was
-  // opened would find nobody listening, and end the process.
-  pool.on("connect", (client) => client.on("error", () => {}));
-  return pool;
+): Promise<SmallPool> {
+  const { Client } = await library();
+  return new SmallPool(connections, () => new Client(configOf(address, timeoutMs)));
 }
 
 /** A connection outside the pool. */
@@ -87,6 +76,8 @@ export async function openClient(address: DatabaseAddress, timeoutMs: number): P
   const client = new Client(configOf(address, timeoutMs));
   client.on("error", () => {});
   await client.connect();
+  // A program that has finished must be able to exit.
+  client.unref();
   const release = () => void client.end().catch(() => undefined);
   return Object.assign(client, { release });
 }

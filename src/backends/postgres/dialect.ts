@@ -1,3 +1,4 @@
+import type { Row } from "../sql/link.js";
 import {
   isRow,
   type Kind,
@@ -37,9 +38,22 @@ export function quoted(identifier: string): string {
 }
 
 /** A call of a routine, with one parameter for each of its inputs. */
-export function callOf(schema: string, { name, inputs }: Routine): string {
+export function callOf(schema: string, { name, inputs, answer }: Routine): string {
   const values = inputs.map((_, index) => `$${index + 1}`).join(", ");
-  return `SELECT * FROM ${quoted(schema)}.${name}(${values})`;
+  const call = `${quoted(schema)}.${name}(${values})`;
+  return isRow(answer) ? `SELECT ${call} AS answer` : `SELECT * FROM ${call}`;
+}
+
+/** Between the parts of an answer. It is in none of them: texts are JSON. */
+const SEPARATOR = "\u001f";
+
+/** The rows that a call has brought. */
+export function rowsOf({ answer }: Routine, rows: readonly unknown[]): readonly Row[] {
+  if (!isRow(answer)) return rows as readonly Row[];
+  return rows.map((row) => {
+    const parts = (row as { readonly answer: string }).answer.split(SEPARATOR);
+    return Object.fromEntries(answer.map((column, index) => [column, parts[index] || null]));
+  });
 }
 
 /** Everything that the locks need in a database, as a text to read and to run. */
@@ -47,7 +61,8 @@ export function migration(schema: string, { withSchema = true } = {}): string {
   const parts = [
     ...(withSchema ? [`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)};`] : []),
     translated(sql.schema, schema),
-    functionOf(schema, "ring", "v_name text, v_now_us bigint, v_hint integer", "void", sql.ring),
+    // Called by the others only, with their rights and settings.
+    functionOf(schema, "ring", "v_name text, v_now_us bigint, v_hint integer", "void", sql.ring, ""),
     ...ROUTINES.map((routine) => routineOf(schema, routine)),
     // Last, because whoever finds it takes everything else for granted.
     functionOf(schema, "version", "", "integer", `BEGIN\n  RETURN ${SCHEMA_VERSION};\nEND`),
@@ -55,40 +70,39 @@ export function migration(schema: string, { withSchema = true } = {}): string {
   return `${parts.map((part) => part.trim()).join("\n\n")}\n`;
 }
 
-function functionOf(schema: string, name: string, inputs: string, returns: string, body: string): string {
+function functionOf(
+  schema: string,
+  name: string,
+  inputs: string,
+  returns: string,
+  body: string,
+  attributes = ATTRIBUTES,
+): string {
   const text = translated(withoutComments(body), schema).trim();
   return `CREATE OR REPLACE FUNCTION ${quoted(schema)}.${name}(${inputs})
-RETURNS ${returns} LANGUAGE plpgsql ${ATTRIBUTES} AS $body$
+RETURNS ${returns} LANGUAGE plpgsql ${attributes} AS $body$
 #variable_conflict use_column
 ${text}
 $body$;`;
 }
 
 function routineOf(schema: string, routine: Routine): string {
-  const { name, inputs, each, answer } = routine;
+  const { name, inputs, each } = routine;
   const declared = localsOf(routine).map(
     (local) => `  v_${local} ${TYPES[kindOf(local)]}${kindOf(local) === "integer" ? " := 0" : ""};`,
   );
   const work = [...routine.steps.map((step) => stepOf(schema, routine, step)), answerOf(routine)];
   const lines = each === undefined ? work : loopOver(each, work);
   const body = ["DECLARE", ...declared, "BEGIN", ...lines, "END"].filter((line) => line !== "").join("\n");
-  const parameters = inputs.map((input) => `v_${input} ${TYPES[kindOf(input)]}`);
-  const columns = isRow(answer)
-    ? answer.map((column) => `${column} text`)
-    : Object.entries(answer.columns).map(([column, kind]) => `${column} ${TYPES[kind]}`);
-  if (!isOneRow(routine))
-    return functionOf(schema, name, parameters.join(", "), `TABLE (${columns.join(", ")})`, body);
-  const results = columns.map((column) => `OUT ${column}`);
-  return functionOf(schema, name, [...parameters, ...results].join(", "), rowType(columns), body);
+  const parameters = inputs.map((input) => `v_${input} ${TYPES[kindOf(input)]}`).join(", ");
+  return functionOf(schema, name, parameters, resultOf(routine), body);
 }
 
-/** A set of rows costs the server more than one row. */
-function isOneRow({ each, answer }: Routine): boolean {
-  return each === undefined && isRow(answer);
-}
-
-function rowType(columns: readonly string[]): string {
-  return columns.length === 1 ? "text" : "record";
+function resultOf({ each, answer }: Routine): string {
+  // One text costs less than a row of many, on its way and at both ends of it.
+  if (isRow(answer)) return each === undefined ? "text" : "SETOF text";
+  const columns = Object.entries(answer.columns).map(([column, kind]) => `${column} ${TYPES[kind]}`);
+  return `TABLE (${columns.join(", ")})`;
 }
 
 function loopOver(fields: readonly string[], work: readonly string[]): readonly string[] {
@@ -135,7 +149,8 @@ function ringOf(schema: string, { name }: Routine): string {
   const ring = (hint: string) => `PERFORM ${quoted(schema)}.ring(v_name, v_now_us, ${hint});`;
   if (name === "claim") return `IF v_expired > 0 THEN\n${ring("0")}\nEND IF;`;
   if (name === "tidy") return ring("0");
-  return `IF v_was_there <> 0 THEN
+  // A question costs less than a call, and mostly nobody waits.
+  return `IF v_was_there <> 0 AND EXISTS (SELECT 1 FROM @claims WHERE name = v_name) THEN
 ${ring("v_stays")}
 END IF;
 IF v_forced <> 0 AND v_victim_bell <> '' THEN
@@ -146,11 +161,10 @@ END);
 END IF;`;
 }
 
-function answerOf(routine: Routine): string {
-  const { answer } = routine;
+function answerOf({ each, answer }: Routine): string {
   if (!isRow(answer)) return `RETURN QUERY ${withoutComments(answer.sql).trim()};`;
-  const filled = answer.map((column) => `${column} := v_${column}::text;`);
-  return [...filled, ...(isOneRow(routine) ? [] : ["RETURN NEXT;"])].join("\n");
+  const parts = answer.map((column) => `v_${column}`).join(", chr(31), ");
+  return `RETURN ${each === undefined ? "" : "NEXT "}concat(${parts});`;
 }
 
 /** What is written for all databases, in the words of this one. */

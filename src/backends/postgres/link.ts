@@ -1,15 +1,8 @@
 import { Patience } from "../../core/patience.js";
 import type { Row, SqlLink } from "../sql/link.js";
 import type { Routine } from "../sql/routine.js";
-import {
-  type OwnPool,
-  openClient,
-  openPool,
-  type PgPooledClient,
-  type PgPoolLike,
-  type PgQuery,
-} from "./client.js";
-import { callOf } from "./dialect.js";
+import { openClient, openPool, type PgPooledClient, type PgPoolLike, type PgQuery } from "./client.js";
+import { callOf, rowsOf } from "./dialect.js";
 import {
   closedError,
   explain,
@@ -22,6 +15,7 @@ import {
 } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { ensureSchema } from "./schema.js";
+import type { SmallPool } from "./small-pool.js";
 
 const ATTEMPTS = 5;
 const LONGEST_GAP_MS = 20;
@@ -38,7 +32,7 @@ export class PostgresLink implements SqlLink {
   readonly #patience: Patience;
   readonly #calls = new Map<Routine, string>();
   #pool: Promise<PgPoolLike> | undefined;
-  #own: OwnPool | undefined;
+  #own: SmallPool | undefined;
   #schema: Promise<void> | undefined;
   #ready = false;
   /** A statement that stays prepared is state of the session: not in a pool of the caller's, or behind a pooler. */
@@ -59,37 +53,52 @@ export class PostgresLink implements SqlLink {
     onSent: () => void = ignore,
   ): Promise<readonly Row[]> {
     if (!this.#ready) await this.#prepared();
+    const text = this.#textOf(routine);
     for (let attempt = 1; ; attempt++) {
+      const prepares = this.#prepares;
+      // Behind a pooler a name may be known from another client of ours: the same name must mean the same text.
+      const name = `${this.#settings.schemaName} ${routine.name}`;
       try {
-        const text = this.#textOf(routine);
-        const query = this.#prepares
-          ? { text, values, name: `locktender ${routine.name}` }
-          : { text, values };
-        return (await this.run(query, onSent)) as readonly Row[];
+        const query = prepares ? { text, values, name } : { text, values };
+        return rowsOf(routine, await this.run(query, onSent));
       } catch (error) {
-        if (!this.#mayRetry(error) || attempt === ATTEMPTS) throw explain(error, this.where);
+        const unprepared = prepares && isUnprepared(error);
+        if (unprepared) this.#prepares = false;
+        // Somebody has dropped the schema: whoever asks next looks at it anew.
+        if (isMissing(error)) this.#ready = false;
+        // Each of these was refused as a whole, so nothing has been done.
+        const mayRetry = unprepared || isCollision(error) || isStale(error);
+        if (!mayRetry || attempt === ATTEMPTS) throw explain(error, this.where);
         if (isCollision(error)) await pause();
       }
     }
   }
 
-  /** Each of these was refused as a whole, so nothing has been done. */
-  #mayRetry(error: unknown): boolean {
-    if (isUnprepared(error) && this.#prepares) {
-      this.#prepares = false;
-      return true;
-    }
-    // Somebody has dropped the schema: whoever asks next looks at it anew.
-    if (isMissing(error)) this.#ready = false;
-    return isCollision(error) || isStale(error);
-  }
-
   /** One request on a connection of the pool. Errors are the library's own, except for those of time. */
   run(query: PgQuery, onSent: () => void = ignore): Promise<readonly unknown[]> {
+    const free = this.#own?.take();
+    if (free !== undefined) return this.#runNow(free, query, onSent);
     return this.#use((client) => {
       onSent();
       return client.query(query).then(({ rows }) => rows);
     }, this.#patience);
+  }
+
+  /** On a connection of ours that is free: nearly always so, and the quickest way. */
+  #runNow(client: PgPooledClient, query: PgQuery, onSent: () => void): Promise<readonly unknown[]> {
+    onSent();
+    const failed = (error: unknown) => {
+      client.release(isBroken(error));
+      return asIs(error);
+    };
+    const late = () => {
+      client.release(true);
+      return lateError(this.#patience.timeoutMs, this.where);
+    };
+    return this.#patience.bound(client.query(query), failed, late).then(({ rows }) => {
+      client.release();
+      return rows;
+    });
   }
 
   /** By a connection of its own, if we may open one: those of the pool may have much to do. */

@@ -1,14 +1,13 @@
--- What a claim needs to know about its name: the ticket that was just drawn, the claim itself if it is there
--- already, and who else is. Who has run out counts no more.
+-- What a claim needs to know about a name where somebody is: the claim itself if it is there already, and who
+-- else is. Who has run out counts no more.
 --
 -- In:      :name, :id, :min_hold_us, :now_us
--- Out:     one row: `drawn`; `mine`, `own_weight`, `own_capacity`, `own_fixed`, `own_min_hold_us`,
+-- Out:     one row: `mine`, `own_weight`, `own_capacity`, `own_fixed`, `own_min_hold_us`,
 --          `own_granted_us`, `own_deadline_us` and `has_left` of the claim (`mine` is 0 if there is none);
 --          `ahead`, the weight of those ahead of it, or of all; `live_capacity`, the capacity of those who are
 --          there; `soonest_us`, when the first of the others runs out; `expired`, how many have
 -- Touches: nothing
 SELECT
-  max(resource.last_ticket) AS drawn,
   coalesce(max(own.ticket), 0) AS mine,
   coalesce(max(own.weight), 0) AS own_weight,
   coalesce(max(own.capacity), 0) AS own_capacity,
@@ -32,7 +31,6 @@ SELECT
     9223372036854775807
   ) AS soonest_us,
   sum(CASE WHEN other.deadline_us <= :now_us THEN 1 ELSE 0 END) AS expired
-FROM @resources AS resource
+FROM @claims AS other
 LEFT JOIN @claims AS own ON own.name = :name AND own.id = :id AND own.deadline_us > :now_us
-LEFT JOIN @claims AS other ON other.name = :name
-WHERE resource.name = :name
+WHERE other.name = :name

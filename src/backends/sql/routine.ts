@@ -61,6 +61,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   remaining_us: "bigint",
   change_us: "bigint",
   drawn: "bigint",
+  occupied: "integer",
   mine: "bigint",
   own_weight: "integer",
   own_capacity: "integer",

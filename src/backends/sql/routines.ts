@@ -7,7 +7,7 @@ export const SCHEMA_VERSION = 1;
 const why: Step = { sql: sql.why, into: ["reason", "by_whom"], when: "is_gone" };
 
 const LOOKED = [
-  ...["drawn", "mine", "own_weight", "own_capacity", "own_fixed", "own_min_hold_us", "own_granted_us"],
+  ...["mine", "own_weight", "own_capacity", "own_fixed", "own_min_hold_us", "own_granted_us"],
   ...["own_deadline_us", "has_left", "ahead", "live_capacity", "soonest_us", "expired"],
 ];
 const SETTLED = ["ticket", "granted_us", "deadline_us", "enters", "stays", "is_gone", "catches_up"];
@@ -24,7 +24,9 @@ export const claim: Routine = {
     { sql: sql.draw, unless: "advanced" },
     "clock",
     { sql: sql["count-waiters"], into: ["waiters"], when: "capped" },
-    { sql: sql.look, into: LOOKED },
+    { sql: sql.occupied, into: ["drawn", "occupied"] },
+    { sql: sql.look, into: LOOKED, when: "occupied" },
+    { sql: sql.alone, into: LOOKED, unless: "occupied" },
     { sql: sql.judge, into: ["verdict"] },
     { sql: sql.settle, into: SETTLED },
     { sql: sql["drop-expired"], when: "expired" },

@@ -6,7 +6,7 @@ import { sweep, tidy } from "./routines.js";
 /** At most this many names per visit: the transaction stays short. */
 const NAMES_PER_VISIT = 1_000;
 /** Many more names are visited than claims come, so the tables cannot grow faster than they are swept. */
-const CLAIMS_PER_VISIT = 64;
+const CLAIMS_PER_VISIT = 256;
 const VISIT_MS = 1_000;
 
 /**
@@ -43,7 +43,7 @@ export class Sweeper {
 
   async #visit(): Promise<void> {
     const [row] = await this.#link.call(sweep, [this.#after, NAMES_PER_VISIT, this.#retentionUs]);
-    this.#after = numberOf(row, "number") < NAMES_PER_VISIT ? "" : textOf(row, "last");
+    this.#after = numberOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
     // Where much is to be done, the next claim goes on with it.
     if (numberOf(row, "forgotten") > NAMES_PER_VISIT / 2) this.#claims = CLAIMS_PER_VISIT;
     const abandoned = JSON.parse(textOf(row, "abandoned")) as readonly string[];
