@@ -13,6 +13,7 @@ import type {
 import type { Owner } from "../../core/claim.js";
 import type { SqlLink } from "./link.js";
 import { Poller } from "./poller.js";
+import { inOrder, listOf, us } from "./renewals.js";
 import { encodeText, numberOf, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
 import { claim, leave, names, records, renew } from "./routines.js";
 import { Sweeper } from "./sweeper.js";
@@ -74,8 +75,7 @@ export class SqlBackend implements Backend {
   }
 
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    // Everybody locks in the same order, so nobody waits in a circle.
-    const sorted = claims.map((request, index) => ({ request, index })).sort(byNameAndTicket);
+    const sorted = inOrder(claims.map((request, index) => ({ request, index })));
     const answers: Renewal[] = [];
     for (let from = 0; from < sorted.length; from += this.#link.renewalsPerCall) {
       const some = sorted.slice(from, from + this.#link.renewalsPerCall);
@@ -86,20 +86,7 @@ export class SqlBackend implements Backend {
   }
 
   async #renewSome(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const list = claims.map(({ name, id, ticket, ttlMs }, index) => {
-      // They are sorted, so those of one name stand together.
-      const follows = claims[index - 1]?.name === name;
-      const alone = !follows && claims[index + 1]?.name !== name;
-      return {
-        name,
-        id,
-        ticket: String(ticket),
-        ttl_us: us(ttlMs),
-        is_alone: alone ? 1 : 0,
-        is_first: follows || alone ? 0 : 1,
-      };
-    });
-    const rows = await this.#link.call(renew, [JSON.stringify(list)]);
+    const rows = await this.#link.call(renew, [JSON.stringify(listOf(claims))]);
     return claims.map((request, index) => {
       const answer = readRenewal(rows[index]);
       this.#watching.answered(request, answer, request.ticket);
@@ -169,15 +156,4 @@ export class SqlBackend implements Backend {
     this.#owners.set(owner, text);
     return text;
   }
-}
-
-function us(ms: number): number {
-  return Math.round(ms * 1000);
-}
-
-type Sortable = { readonly request: RenewRequest };
-
-function byNameAndTicket({ request: a }: Sortable, { request: b }: Sortable): number {
-  if (a.name !== b.name) return a.name < b.name ? -1 : 1;
-  return a.ticket < b.ticket ? -1 : a.ticket > b.ticket ? 1 : 0;
 }

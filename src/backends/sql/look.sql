@@ -7,6 +7,8 @@
 --          `ahead`, the weight of those ahead of it, or of all; `live_capacity`, the capacity of those who are
 --          there; `soonest_us`, when the first of the others runs out; `expired`, how many have
 -- Touches: nothing
+--
+-- The claim itself is looked for once, and not beside each of the others: a queue may be long.
 SELECT
   coalesce(max(own.ticket), 0) AS mine,
   coalesce(max(own.weight), 0) AS own_weight,
@@ -31,6 +33,6 @@ SELECT
     9223372036854775807
   ) AS soonest_us,
   sum(CASE WHEN other.deadline_us <= :now_us THEN 1 ELSE 0 END) AS expired
-FROM @claims AS other
+FROM (SELECT 1 AS one) AS here
 LEFT JOIN @claims AS own ON own.name = :name AND own.id = :id AND own.deadline_us > :now_us
-WHERE other.name = :name
+LEFT JOIN @claims AS other ON other.name = :name

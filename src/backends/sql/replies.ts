@@ -12,7 +12,10 @@ export function decodeText(text: string): string {
   return JSON.parse(text) as string;
 }
 
-export function readAnswer(row: Row | undefined): Answer {
+/** How the texts of an operator are kept. */
+export type Decode = (text: string) => string;
+
+export function readAnswer(row: Row | undefined, decode: Decode = decodeText): Answer {
   const verdict = row?.verdict;
   switch (verdict) {
     case "granted":
@@ -31,19 +34,19 @@ export function readAnswer(row: Row | undefined): Answer {
     case "capacity-mismatch":
       return { state: verdict, capacity: numberOf(row, "live_capacity") };
     case "gone":
-      return goneOf(row);
+      return goneOf(row, decode);
     default:
       throw strange();
   }
 }
 
-export function readRenewal(row: Row | undefined): Renewal {
+export function readRenewal(row: Row | undefined, decode: Decode = decodeText): Renewal {
   const verdict = row?.verdict;
   const remainingMs = () => msOf(row, "remaining_us");
   if (verdict === "held") return { state: verdict, remainingMs: remainingMs() };
   if (verdict === "waiting")
     return { state: verdict, remainingMs: remainingMs(), changeInMs: msOf(row, "change_us") };
-  if (verdict === "gone") return goneOf(row);
+  if (verdict === "gone") return goneOf(row, decode);
   throw strange();
 }
 
@@ -62,10 +65,10 @@ export function readRecord(name: string, row: Row): ClaimRecord & { readonly cap
 }
 
 /** Why it is gone; without a reason, nobody knows. */
-export function goneOf(row: Row | undefined): Gone {
+export function goneOf(row: Row | undefined, decode: Decode = decodeText): Gone {
   if (typeof row?.reason !== "string") return { state: "gone", loss: "taken" };
-  const by = typeof row.by_whom === "string" ? { by: decodeText(row.by_whom) } : undefined;
-  return { state: "gone", loss: "forced", reason: decodeText(row.reason), ...by };
+  const by = typeof row.by_whom === "string" ? { by: decode(row.by_whom) } : undefined;
+  return { state: "gone", loss: "forced", reason: decode(row.reason), ...by };
 }
 
 export function textOf(row: Row | undefined, column: string): string {
@@ -82,7 +85,9 @@ export function numberOf(row: Row | undefined, column: string): number {
 }
 
 export function bigintOf(row: Row | undefined, column: string): bigint {
-  return BigInt(textOf(row, column));
+  const value = row?.[column];
+  if (typeof value !== "string" && typeof value !== "number") throw strange();
+  return BigInt(value);
 }
 
 function msOf(row: Row | undefined, column: string): number {
