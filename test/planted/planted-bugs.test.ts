@@ -57,6 +57,8 @@ async function run(dist: string, file: string, pattern: string): Promise<Outcome
       LOCKTENDER_TEST_REDIS_URL: inject("redisSingle").url,
       LOCKTENDER_TEST_REDIS_CLUSTER_URL: inject("redisCluster").url,
       LOCKTENDER_TEST_REDIS_SENTINEL_URL: inject("redisSentinel").url,
+      LOCKTENDER_TEST_POSTGRES_URL: inject("postgres").url,
+      LOCKTENDER_TEST_MYSQL_URL: inject("mariadb").url,
     },
   });
   await new Promise((resolve) => child.on("exit", resolve));

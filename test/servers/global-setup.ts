@@ -60,7 +60,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     redisSingle: process.env.LOCKTENDER_TEST_REDIS_URL,
     redisCluster: process.env.LOCKTENDER_TEST_REDIS_CLUSTER_URL,
     redisSentinel: process.env.LOCKTENDER_TEST_REDIS_SENTINEL_URL,
+    postgres: process.env.LOCKTENDER_TEST_POSTGRES_URL,
+    mariadb: process.env.LOCKTENDER_TEST_MYSQL_URL,
   };
+  if (given.postgres) project.provide("postgres", databaseAt(given.postgres));
+  if (given.mariadb) project.provide("mariadb", databaseAt(given.mariadb));
   if (given.redisSingle) project.provide("redisSingle", { url: given.redisSingle, nodes: [] });
   if (given.redisCluster) project.provide("redisCluster", { url: given.redisCluster, nodes: [] });
   if (given.redisSentinel) {
@@ -83,9 +87,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const starting: Promise<Stoppable>[] = [
     provideEtcd(project, "etcd", 1),
     provideEtcd(project, "etcdEnsemble", 3),
-    provideDatabase(project, "postgres", startPostgres()),
-    provideDatabase(project, "mariadb", startMariadb()),
   ];
+  if (!given.postgres) starting.push(provideDatabase(project, "postgres", startPostgres()));
+  if (!given.mariadb) starting.push(provideDatabase(project, "mariadb", startMariadb()));
   if (!given.redisSingle) starting.push(provideSingle(project));
   if (!given.redisCluster) starting.push(provideCluster(project));
   if (!given.redisSentinel) starting.push(provideSentinel(project));
@@ -102,6 +106,11 @@ async function provideEtcd(
   const nodes = server.nodes.map(({ host, port }: EtcdNode) => ({ host, port }));
   project.provide(name, { url: server.url, nodes });
   return server;
+}
+
+function databaseAt(url: string): ProvidedDatabase {
+  const { hostname, port } = new URL(url);
+  return { url, host: hostname, port: Number(port) };
 }
 
 async function provideDatabase(
