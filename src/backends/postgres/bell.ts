@@ -18,6 +18,7 @@ const DEAF_RETRY_MS = 60_000;
 const LONGEST_PROBE_MS = 1_000;
 /** How often the connection is asked for a sign of life, in times that an answer may take. */
 const PULSE = 5;
+const LONGEST_GOODBYE_MS = 200;
 const PROBE = "probe";
 
 /**
@@ -70,7 +71,9 @@ export class Bell implements SqlBell {
     clearTimeout(this.#retry);
     clearTimeout(this.#pulse);
     this.#end?.();
-    await this.#standing;
+    // Whoever closes does not wait for a message of ours, nor for a server that does not answer.
+    this.#onProbe?.();
+    await Promise.race([this.#standing, new Promise((resolve) => setTimeout(resolve, LONGEST_GOODBYE_MS))]);
   }
 
   async #stand(): Promise<void> {
