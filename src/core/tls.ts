@@ -1,3 +1,4 @@
+import { createSecureContext } from "node:tls";
 import { invalidOption } from "./errors.js";
 import { knownOptions } from "./options.js";
 
@@ -27,6 +28,12 @@ export function readTls(tls: TlsOptions): TlsTexts {
   }
   if ((texts.cert === undefined) !== (texts.key === undefined)) {
     throw invalidOption("tls: cert and key go together.");
+  }
+  try {
+    // Else it would fail at each attempt to connect, and look like an outage.
+    createSecureContext(texts);
+  } catch (error) {
+    throw invalidOption(`tls: these texts cannot be used: ${(error as Error).message}.`);
   }
   return texts;
 }

@@ -1,20 +1,24 @@
 import { randomBytes } from "node:crypto";
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { database } from "../support/database.js";
 
 const table = () => `facts_${randomBytes(6).toString("hex")}`;
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function postgres(): Promise<Client> {
-  const client = new Client({ connectionString: inject("postgres").url });
+  const client = new Client({ connectionString: (await database("postgres")).url });
   await client.connect();
   onTestFinished(() => client.end());
   return client;
 }
 
 async function mariadb() {
-  const connection = await createConnection({ uri: inject("mariadb").url, multipleStatements: true });
+  const connection = await createConnection({
+    uri: (await database("mariadb")).url,
+    multipleStatements: true,
+  });
   onTestFinished(() => connection.end());
   return connection;
 }

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
+import { shared } from "../servers/shared.js";
 
 // What Redis does, where our scripts depend on it. A failure here means: read the scripts again, not this test.
 
-const client = new Redis(inject("redisSingle").url);
+const client = new Redis((await shared("redis")).url);
 const PREFIX = `assumptions-${process.pid}`;
 const key = (name: string) => `${PREFIX}:{${name}}`;
 afterAll(async () => {

@@ -32,7 +32,7 @@ async function connect(server: ZooKeeperNode | undefined, handshake = NEW) {
   if (server === undefined) throw new Error("there is no such server");
   const events: string[] = [];
   const opened = await Wire.open(readZooKeeperOptions({ url: ensemble.url }), server, handshake, 2_000, {
-    sending: () => {},
+    answered: () => {},
     proven: () => {},
     changed: (path, deleted) => events.push(`${path} ${deleted ? "deleted" : "changed"}`),
     lost: () => events.push("lost"),

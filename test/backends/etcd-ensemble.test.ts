@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
-import { inject } from "vitest";
+import { shared } from "../servers/shared.js";
 import { etcdHarness } from "../support/etcd-harness.js";
 import { runner } from "../support/runner.js";
 
-conformance(runner, etcdHarness(inject("etcdEnsemble")));
+conformance(runner, etcdHarness(await shared("etcd-ensemble")));

@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
-import { inject } from "vitest";
+import { database } from "../support/database.js";
 import { mysqlHarness } from "../support/mysql-harness.js";
 import { runner } from "../support/runner.js";
 
-conformance(runner, mysqlHarness(inject("mariadb")));
+conformance(runner, mysqlHarness(await database("mariadb")));

@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
-import { inject } from "vitest";
+import { database } from "../support/database.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 import { runner } from "../support/runner.js";
 
-conformance(runner, postgresHarness(inject("postgres")));
+conformance(runner, postgresHarness(await database("postgres")));

@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
-import { inject } from "vitest";
+import { shared } from "../servers/shared.js";
 import { redisHarness } from "../support/redis-harness.js";
 import { runner } from "../support/runner.js";
 
-conformance(runner, redisHarness("cluster", "redis", inject("redisCluster")));
+conformance(runner, redisHarness("cluster", "redis", await shared("redis-cluster")));

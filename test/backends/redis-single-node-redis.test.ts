@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
-import { inject } from "vitest";
+import { shared } from "../servers/shared.js";
 import { redisHarness } from "../support/redis-harness.js";
 import { runner } from "../support/runner.js";
 
-conformance(runner, redisHarness("single", "redis", inject("redisSingle")));
+conformance(runner, redisHarness("single", "redis", await shared("redis")));

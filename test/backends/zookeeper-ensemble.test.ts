@@ -1,10 +1,6 @@
 import { conformance } from "locktender/testing";
-import { afterAll } from "vitest";
-import { startZooKeeper } from "../servers/zookeeper.js";
+import { shared } from "../servers/shared.js";
 import { runner } from "../support/runner.js";
 import { zookeeperHarness } from "../support/zookeeper-harness.js";
 
-const ensemble = await startZooKeeper({ members: 3 });
-afterAll(() => ensemble.stop());
-
-conformance(runner, zookeeperHarness(ensemble));
+conformance(runner, zookeeperHarness(await shared("zookeeper-ensemble")));

@@ -1,10 +1,6 @@
 import { conformance } from "locktender/testing";
-import { afterAll } from "vitest";
-import { startZooKeeper } from "../servers/zookeeper.js";
+import { shared } from "../servers/shared.js";
 import { runner } from "../support/runner.js";
 import { zookeeperHarness } from "../support/zookeeper-harness.js";
 
-const server = await startZooKeeper();
-afterAll(() => server.stop());
-
-conformance(runner, zookeeperHarness(server));
+conformance(runner, zookeeperHarness(await shared("zookeeper")));

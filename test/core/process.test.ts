@@ -1,7 +1,8 @@
-import { describe, expect, inject, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { shared } from "../servers/shared.js";
 import { run, start } from "./program.js";
 
-const REDIS = JSON.stringify({ url: inject("redisSingle").url, prefix: `process-${process.pid}` });
+const REDIS = JSON.stringify({ url: (await shared("redis")).url, prefix: `process-${process.pid}` });
 
 describe.concurrent("a program", () => {
   test("that does nothing but wait does not end before its wait does", async () => {
@@ -124,7 +125,7 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
   });
 
   test("a connection that could not be made leaves no handler behind, and one that was made has one until it is closed", async () => {
-    const url = JSON.stringify(inject("redisSingle").url);
+    const url = JSON.stringify((await shared("redis")).url);
     const { out, err } = await run(`
       const before = process.listenerCount("SIGTERM");
       const added = () => process.listenerCount("SIGTERM") - before;

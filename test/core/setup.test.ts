@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { connect, createLocks, isLockError, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { redis } from "locktender/redis";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend, Traits } from "#lib/core/backend.js";
+import { shared } from "../servers/shared.js";
 
 /** Memory that promises less. */
 function promising(traits: Partial<Traits>): Backend {
@@ -134,7 +135,7 @@ describe("createLocks", () => {
 
 describe("connect", () => {
   test("refuses the same options, before or after it connects, and leaves no connection behind", async () => {
-    const { url } = inject("redisSingle");
+    const { url } = await shared("redis");
     for (const options of NEVER.filter((one) => !("prefix" in one))) {
       const asked = connect("memory:", options as LocksOptions);
       await expect(asked, JSON.stringify(options)).rejects.toMatchObject({ code: "invalid-option" });

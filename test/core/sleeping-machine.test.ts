@@ -1,30 +1,12 @@
-import { syncBuiltinESMExports } from "node:module";
-import os from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { knownSleepMs, lookForSleepMs } from "#lib/core/clock.js";
 import { open, proxyTo } from "../redis/tools.js";
+import { shared } from "../servers/shared.js";
+import { letMachineSleep, machineSleeps } from "../support/sleeping-machine.js";
 
-// A machine cannot be put to sleep by a test. What a sleep looks like to a process is that os.uptime() has
-// gone on while the monotonic clock has not.
-
-const { uptime } = os;
-let sleptMs = 0;
-beforeAll(() => {
-  os.uptime = () => uptime() + sleptMs / 1_000;
-  syncBuiltinESMExports();
-});
-afterAll(() => {
-  os.uptime = uptime;
-  syncBuiltinESMExports();
-});
-
-async function machineSleeps(ms: number): Promise<void> {
-  await sleep(5); // falling asleep takes a moment in which the monotonic clock still runs
-  sleptMs += ms;
-}
+letMachineSleep();
 
 describe("a machine that slept", () => {
   test("os.uptime() is compared, and what it finds only ever grows", async () => {
@@ -85,7 +67,7 @@ describe("a machine that sleeps for 10 s while a request is under way", () => {
 
   /** Locks on a server whose next request about that name is under way for as long as the machine sleeps. */
   async function sleepy(ttl: number) {
-    const { proxy, url } = await proxyTo(inject("redisSingle").url);
+    const { proxy, url } = await proxyTo((await shared("redis")).url);
     const locks = open({ url, prefix: `sleep-${process.pid}` }, { ttl });
     await locks.mutex("warm").run(() => undefined);
     const sleepInMidRequest = async (name: string) => {

@@ -62,6 +62,7 @@ describe("what cannot be meant is refused at once, and no secret is repeated", (
     { tls: { ca: "x" } },
     { url: "etcds://h", tls: { cert: "x" } },
     { url: "etcds://h", tls: { ca: 5 } },
+    { url: "etcds://h", tls: { cert: "x", key: "x" } },
     { colour: "blue" },
   ])("%j", (options) => {
     expect(() => etcd({ url: "etcd://h", ...options } as EtcdOptions)).toThrow(

@@ -4,8 +4,8 @@ import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { connect } from "locktender";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { shared } from "../servers/shared.js";
 import { blocksOf, PAGES, programs, ROOT, withoutNumbers } from "./blocks.js";
 
 const run = promisify(execFile);
@@ -15,7 +15,6 @@ const fileOf = (index: number): string => `block-${index + 1}`;
 /** Inside the project, so that the client libraries are found; the package itself is linked into it. */
 let folder: string;
 let compiled: { ok: boolean; output: string };
-let tree: ZooKeeper;
 
 beforeAll(async () => {
   await mkdir(join(ROOT, "node_modules/.cache"), { recursive: true });
@@ -25,15 +24,14 @@ beforeAll(async () => {
   await writeFile(join(folder, "package.json"), '{ "type": "module", "private": true }');
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(tsconfig()));
   await copyFile(join(ROOT, "test/examples/given.ts"), join(folder, "given.ts"));
-  const { url } = inject("redisSingle");
-  tree = await startZooKeeper();
+  const { url } = await shared("redis");
   for (const [index, { text }] of PROGRAMS.entries()) {
     const source = text
       .replaceAll("redis://127.0.0.1:6379", url)
-      .replaceAll("etcd://127.0.0.1:2379", inject("etcd").url)
-      .replaceAll("postgres://127.0.0.1:5432", inject("postgres").url)
-      .replaceAll("mysql://127.0.0.1:3306/locks", inject("mariadb").url)
-      .replaceAll("zookeeper://127.0.0.1:2181", tree.url)
+      .replaceAll("etcd://127.0.0.1:2379", (await shared("etcd")).url)
+      .replaceAll("postgres://127.0.0.1:5432", (await shared("postgres")).url)
+      .replaceAll("mysql://127.0.0.1:3306/locks", (await shared("mariadb")).url)
+      .replaceAll("zookeeper://127.0.0.1:2181", (await shared("zookeeper")).url)
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);
     // A block without an import is a module all the same.
     await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);
@@ -42,7 +40,6 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await tree?.stop();
   await rm(folder, { recursive: true, force: true });
 });
 

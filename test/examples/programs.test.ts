@@ -2,7 +2,8 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { promisify } from "node:util";
-import { describe, expect, inject, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { shared } from "../servers/shared.js";
 import { ROOT } from "./blocks.js";
 
 const run = promisify(execFile);
@@ -76,7 +77,7 @@ describe.concurrent("the short examples", () => {
   });
 
   test.each(["sqlite", "redis"])("cron-once: of five servers one runs the job, on %s", async (engine) => {
-    const lines = await output("cron-once.mjs", ...(engine === "redis" ? [inject("redisSingle").url] : []));
+    const lines = await output("cron-once.mjs", ...(engine === "redis" ? [(await shared("redis")).url] : []));
     expect(lines.at(-1)).toBe("The job ran 1 time(s).");
     expect(lines.filter((line) => line.includes("leaves it to"))).toHaveLength(4);
   });

@@ -1,8 +1,9 @@
 import { Redis } from "ioredis";
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
+import { shared } from "../servers/shared.js";
 import { blocksOf } from "./blocks.js";
 
 const USER = "locktender";
@@ -124,15 +125,15 @@ describe(`the rights in ${PAGE}`, () => {
 
 describe(`what ${PAGE} adds to them`, () => {
   const TOPOLOGIES = [
-    ["a Cluster", "redisCluster", ["+cluster|slots", "+cluster|info"], 0],
-    ["replicas behind Sentinel", "redisSentinel", ["+wait", "+pttl"], 1],
+    ["a Cluster", "redis-cluster", ["+cluster|slots", "+cluster|info"], 0],
+    ["replicas behind Sentinel", "redis-sentinel", ["+wait", "+pttl"], 1],
   ] as const;
   const LIBRARIES = ["ioredis", "redis"] as const;
 
   test.each(TOPOLOGIES.flatMap((topology) => LIBRARIES.map((library) => [...topology, library] as const)))(
     "it is enough for %s (%s, with %j for %i), by %s",
     async (_, key, extra, replicas, library) => {
-      const { url, nodes } = inject(key);
+      const { url, nodes } = await shared(key);
       const admins = nodes.map(({ port }) => new Redis(port));
       try {
         for (const admin of admins) await admin.call("ACL", "SETUSER", USER, "reset", ...RIGHTS, ...extra);

@@ -9,6 +9,7 @@ const TEST = "npm ci && npm test";
 
 /** Where the wall clock may be asked, and why. It decides neither expiry nor trust. */
 const WALL_CLOCK: Readonly<Record<string, string>> = {
+  "src/backends/etcd/endpoint.ts": "gRPC takes its deadlines in it",
   "src/backends/etcd/listing.ts": "ages, for people to see",
   "src/backends/etcd/place.ts": "since when, for people to see: etcd has no clock to ask",
   "src/backends/etcd/rpc.ts": "gRPC takes its deadlines in it",

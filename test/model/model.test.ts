@@ -8,36 +8,47 @@ import { postgres } from "locktender/postgres";
 import { type RedisOptions, redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
 import { zookeeper } from "locktender/zookeeper";
-import { afterAll, describe, expect, inject, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
-import { startZooKeeper } from "../servers/zookeeper.js";
+import { shared } from "../servers/shared.js";
 import { betterSqlite3 } from "../support/better-sqlite3.js";
 import { commands, sideBySide, timeless } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const trees = await startZooKeeper();
-afterAll(() => trees.stop());
+const servers = {
+  redis: await shared("redis"),
+  cluster: await shared("redis-cluster"),
+  etcd: await shared("etcd"),
+  etcds: await shared("etcd-ensemble"),
+  zookeeper: await shared("zookeeper"),
+  zookeepers: await shared("zookeeper-ensemble"),
+  mariadb: await shared("mariadb"),
+  postgres: await shared("postgres"),
+};
+const prefix = `model-${process.pid}`;
 
 const BetterSqlite3 = betterSqlite3();
 const engines = {
-  etcd: () => etcd({ url: inject("etcd").url, prefix: `model-${process.pid}` }),
-  zookeeper: () => zookeeper({ url: trees.url }),
-  mariadb: () => mysql({ url: inject("mariadb").url, prefix: `model_${process.pid}` }),
-  postgres: () => postgres({ url: inject("postgres").url, prefix: `model_${process.pid}` }),
+  etcd: () => etcd({ url: servers.etcd.url, prefix }),
+  "an etcd ensemble": () => etcd({ url: servers.etcds.url, prefix }),
+  zookeeper: () => zookeeper({ url: servers.zookeeper.url, prefix }),
+  "a zookeeper ensemble": () => zookeeper({ url: servers.zookeepers.url, prefix }),
+  mariadb: () => mysql({ url: servers.mariadb.url, prefix: `model_${process.pid}` }),
+  postgres: () => postgres({ url: servers.postgres.url, prefix: `model_${process.pid}` }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   // Another file: two libraries in one process would drop each other's file locks.
   ...(BetterSqlite3 && {
     "sqlite by better-sqlite3": () => sqlite({ database: new BetterSqlite3(join(folder, "better.db")) }),
   }),
-  "redis by ioredis": () => redis(options("redisSingle", "ioredis")),
-  "redis by node-redis": () => redis(options("redisSingle", "redis")),
-  "a redis cluster": () => redis(options("redisCluster", "ioredis")),
+  "redis by ioredis": () => redis(options("redis", "ioredis")),
+  "redis by node-redis": () => redis(options("redis", "redis")),
+  "a redis cluster": () => redis(options("cluster", "ioredis")),
 };
 
-function options(server: "redisSingle" | "redisCluster", library: "ioredis" | "redis"): RedisOptions {
-  return { url: inject(server).url, library, prefix: `model-${process.pid}-${library}` };
+function options(server: "redis" | "cluster", library: "ioredis" | "redis"): RedisOptions {
+  return { url: servers[server].url, library, prefix: `${prefix}-${library}` };
 }
 
 /** The states that claims of these weights get, one after the other, at a capacity of 3. */

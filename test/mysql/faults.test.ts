@@ -3,10 +3,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import { mysql } from "locktender/mysql";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { makeCertificates } from "../servers/certificates.js";
 import { askMariadb, type Mariadb, startMariadb } from "../servers/mariadb.js";
-import { backend, newPrefix, open, queued, request, sleep } from "./tools.js";
+import { backend, newPrefix, open, queued, request, SERVER, sleep } from "./tools.js";
 
 const run = promisify(execFile);
 
@@ -185,7 +186,7 @@ describe("many at once", () => {
   });
 
   test("scenario S16: names cost nothing after their retention, by ordinary work alone", async () => {
-    const { url } = inject("mariadb");
+    const { url } = SERVER;
     const prefix = newPrefix();
     const one = backend({ prefix, retention: "1h", timeout: "30s" });
     await one.claim(request("held", { ttlMs: 300_000 }));
@@ -234,7 +235,7 @@ describe("many at once", () => {
 });
 
 test("with TLS the server's certificate is checked", async () => {
-  const { ca, server: own } = await makeCertificates();
+  const { ca, server: own } = await makeCertificates("subjectAltName=DNS:localhost");
   const folder = await mkdtemp(join(tmpdir(), "locktender-tls-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await run("chmod", ["755", folder]);
@@ -242,7 +243,8 @@ test("with TLS the server's certificate is checked", async () => {
   await writeFile(join(folder, "key"), own.key, { mode: 0o644 });
   const secure = await startMariadb([`--ssl-cert=${folder}/cert`, `--ssl-key=${folder}/key`]);
   onTestFinished(() => secure.stop());
-  const url = `${secure.url}?sslmode=require`;
+  const url = `${secure.url.replace("127.0.0.1", "localhost")}?sslmode=require`;
+  expect(() => mysql({ url: `${secure.url}?sslmode=require` })).toThrow(/not its address/);
   expect((await backend({ url, tls: { ca } }).claim(request("a"))).state).toBe("granted");
   await expect(backend({ url }).claim(request("a"))).rejects.toMatchObject({
     code: "backend",

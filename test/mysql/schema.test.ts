@@ -2,11 +2,11 @@ import { execFile } from "node:child_process";
 import { createLocks } from "locktender";
 import { migration, mysql } from "locktender/mysql";
 import { createPool as createCallbackPool } from "mysql2";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { askMariadb } from "../servers/mariadb.js";
-import { backend, newPrefix, open, poolOf, queued, request } from "./tools.js";
+import { backend, newPrefix, open, poolOf, queued, request, SERVER } from "./tools.js";
 
-const { url, port } = inject("mariadb");
+const { url, port } = SERVER;
 
 /** As an administrator would: by the command line client. */
 function runByHand(text: string): Promise<void> {

@@ -2,9 +2,12 @@ import { randomBytes } from "node:crypto";
 import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { type MysqlOptions, mysql } from "locktender/mysql";
 import { createPool, type Pool } from "mysql2/promise";
-import { inject, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
+import { database } from "../support/database.js";
+
+export const SERVER = await database("mariadb");
 
 export { eventually, queued, sleep } from "#lib/testing/suite/bench.js";
 
@@ -13,7 +16,7 @@ export function newPrefix(): string {
 }
 
 function make(options: MysqlOptions): Backend {
-  const target = options.pool === undefined ? { url: inject("mariadb").url } : {};
+  const target = options.pool === undefined ? { url: SERVER.url } : {};
   return mysql({ ...target, prefix: newPrefix(), ...options });
 }
 
@@ -30,7 +33,7 @@ export function open(options: MysqlOptions = {}, settings: LocksOptions = {}): L
 }
 
 export function poolOf(max = 4, more: object = {}): Pool {
-  const pool = createPool({ uri: inject("mariadb").url, connectionLimit: max, ...more });
+  const pool = createPool({ uri: SERVER.url, connectionLimit: max, ...more });
   onTestFinished(() => pool.end());
   return pool;
 }

@@ -12,12 +12,18 @@ export interface Bug {
   readonly edits: readonly Edit[];
   /** The test file, and a part of the test's name. */
   readonly caughtBy: readonly [file: string, test: string];
+  /** That test breaks a network of its own. */
+  readonly needsRoot?: true;
 }
 
 const LUA = "backends/redis/lua.generated.js";
 const SINGLE = "test/backends/redis-single-ioredis.test.ts";
 const CLUSTER = "test/backends/redis-cluster-ioredis.test.ts";
 const MEMORY = "test/backends/memory.test.ts";
+const ETCD = "test/backends/etcd.test.ts";
+const ETCD_FAULTS = "test/etcd/faults.test.ts";
+const ZOOKEEPER = "test/backends/zookeeper.test.ts";
+const ZOOKEEPER_FAULTS = "test/zookeeper/faults.test.ts";
 
 export const BUGS: readonly Bug[] = [
   {
@@ -295,5 +301,84 @@ export const BUGS: readonly Bug[] = [
       },
     ],
     caughtBy: ["test/backends/postgres.test.ts", "a release lets the next one in long before any poll"],
+  },
+  {
+    name: "etcd: a keep-alive believed without asking the majority",
+    edits: [
+      {
+        file: "backends/etcd/session.js",
+        find: "const { header, count } = await this.rpc.range({ key: this.key, keys_only: true });",
+        replace: 'const { header, count } = { header: beat.header, count: "1" };',
+      },
+    ],
+    caughtBy: [ETCD_FAULTS, "a leader that was resumed, and knows nothing of its successor"],
+    needsRoot: true,
+  },
+  {
+    name: "etcd: a claim of unknown fate not called off",
+    edits: [
+      {
+        file: "backends/etcd/place.js",
+        find: "if (this.doubtful)\n            await this.session.callOff();",
+        replace: "",
+      },
+    ],
+    caughtBy: [ETCD, "scenario S9: a claim delivered long after its caller left"],
+  },
+  {
+    name: "etcd: a watch that begins now instead of at the look",
+    edits: [
+      {
+        file: "backends/etcd/watcher.js",
+        find: "start_revision: String(from)",
+        replace: 'start_revision: "0"',
+      },
+    ],
+    caughtBy: [ETCD, "a connection that the server dropped"],
+  },
+  {
+    name: "ZooKeeper: a session kept by reads",
+    edits: [
+      { file: "backends/zookeeper/wire.js", find: "if (pending.request.writes)", replace: "if (true)" },
+      {
+        file: "backends/zookeeper/session.js",
+        find: "this.client.send(setData(this.#path, NOTHING))",
+        replace: "this.client.send(getData(this.#path, false))",
+      },
+    ],
+    caughtBy: [ZOOKEEPER_FAULTS, "the client's server is cut off from the leader, and its pings lie"],
+    needsRoot: true,
+  },
+  {
+    name: "ZooKeeper: numbers believed that are used up",
+    edits: [{ file: "backends/zookeeper/line.js", find: "numbersAreUsedUp(claims) ?", replace: "false ?" }],
+    caughtBy: ["test/zookeeper/sequence.test.ts", "when the numbers of a name are used up"],
+  },
+  {
+    name: "ZooKeeper: the node of a lost reply not looked for",
+    edits: [{ file: "backends/zookeeper/entry.js", find: "id === place.id", replace: "false" }],
+    caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
+  },
+  {
+    name: "ZooKeeper: the sequence number as token",
+    edits: [
+      {
+        file: "backends/zookeeper/entry.js",
+        find: "place.ticket = created.stat.czxid;",
+        replace: "place.ticket = BigInt(created.path.slice(-10)) + 1n;",
+      },
+    ],
+    caughtBy: ["test/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
+  },
+  {
+    name: "ZooKeeper: nobody told of a deleted node",
+    edits: [
+      {
+        file: "backends/zookeeper/blockers.js",
+        find: "if (deleted)\n                ring();",
+        replace: "if (deleted)\n                return;",
+      },
+    ],
+    caughtBy: [ZOOKEEPER, "a release lets the next one in long before any poll"],
   },
 ];

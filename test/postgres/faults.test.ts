@@ -4,10 +4,10 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { giveTo } from "../servers/as-user.js";
 import { askPostgres, type Postgres, startPostgres, startStandby } from "../servers/postgres.js";
-import { backend, eventually, newPrefix, open, poolOf, queued, request, sleep } from "./tools.js";
+import { backend, eventually, newPrefix, open, poolOf, queued, request, SERVER, sleep } from "./tools.js";
 
 const run = promisify(execFile);
 
@@ -183,7 +183,7 @@ describe("a server that cannot write", () => {
 
 describe("many at once", () => {
   test("scenario S15: 64 clients at names that are not there yet get no error, and each name one holder", async () => {
-    const { url } = inject("postgres");
+    const { url } = SERVER;
     const prefix = newPrefix();
     const clients = Array.from({ length: 64 }, () =>
       backend({ url, prefix, connections: 1, timeout: "20s" }),
@@ -197,7 +197,7 @@ describe("many at once", () => {
   });
 
   test("scenario S16: a million names cost nothing after their retention, by ordinary work alone", async () => {
-    const { url } = inject("postgres");
+    const { url } = SERVER;
     const prefix = newPrefix();
     const one = backend({ url, prefix, retention: "1h", timeout: "30s" });
     await one.claim(request("held", { ttlMs: 300_000 }));

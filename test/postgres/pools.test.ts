@@ -1,8 +1,8 @@
-import { expect, inject, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { askPostgres, startPgBouncer } from "../servers/postgres.js";
-import { backend, eventually, newPrefix, open, poolOf, queued, request, sleep } from "./tools.js";
+import { backend, eventually, newPrefix, open, poolOf, queued, request, SERVER, sleep } from "./tools.js";
 
-const { url } = inject("postgres");
+const { url } = SERVER;
 
 test("a pool of the caller's is used, not closed, and nothing stays on its connections", async () => {
   const pool = poolOf(url, 3);
@@ -40,7 +40,7 @@ test("a pool that the caller has used up is an error in time, and no lock is lef
 });
 
 test("behind PgBouncer in transaction mode locks work, waiters poll, and guarantees say so", async () => {
-  const { host, port } = inject("postgres");
+  const { host, port } = SERVER;
   const bouncer = await startPgBouncer({ host, port });
   onTestFinished(() => bouncer.stop());
   const prefix = newPrefix();
@@ -68,7 +68,7 @@ test("behind PgBouncer in transaction mode locks work, waiters poll, and guarant
 });
 
 test("behind PgBouncer locks of different schemas never meet, though they share its connections", async () => {
-  const { host, port } = inject("postgres");
+  const { host, port } = SERVER;
   const bouncer = await startPgBouncer({ host, port });
   onTestFinished(() => bouncer.stop());
   const all = Array.from({ length: 4 }, () => backend({ url: bouncer.url, timeout: "10s" }));

@@ -1,9 +1,9 @@
 import { migration, postgres } from "locktender/postgres";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { askPostgres } from "../servers/postgres.js";
-import { backend, newPrefix, open, poolOf, request } from "./tools.js";
+import { backend, newPrefix, open, poolOf, request, SERVER } from "./tools.js";
 
-const { url } = inject("postgres");
+const { url } = SERVER;
 
 describe("the schema", () => {
   test("many connections that come at once make it once, and none of them fails", async () => {

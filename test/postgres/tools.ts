@@ -2,9 +2,12 @@ import { randomBytes } from "node:crypto";
 import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { type PostgresOptions, postgres } from "locktender/postgres";
 import { Pool } from "pg";
-import { inject, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
+import { database } from "../support/database.js";
+
+export const SERVER = await database("postgres");
 
 export { eventually, queued, sleep } from "#lib/testing/suite/bench.js";
 
@@ -13,20 +16,20 @@ export function newPrefix(): string {
 }
 
 export function backend(options: PostgresOptions = {}): Backend {
-  const target = options.pool === undefined ? { url: inject("postgres").url } : {};
+  const target = options.pool === undefined ? { url: SERVER.url } : {};
   const opened = postgres({ ...target, prefix: newPrefix(), ...options });
   onTestFinished(() => opened.close());
   return opened;
 }
 
 export function open(options: PostgresOptions = {}, settings: LocksOptions = {}): Locks {
-  const target = options.pool === undefined ? { url: inject("postgres").url } : {};
+  const target = options.pool === undefined ? { url: SERVER.url } : {};
   const locks = createLocks(postgres({ ...target, prefix: newPrefix(), ...options }), settings);
   onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
   return locks;
 }
 
-export function poolOf(url = inject("postgres").url, max = 4): Pool {
+export function poolOf(url = SERVER.url, max = 4): Pool {
   const pool = new Pool({ connectionString: url, max });
   pool.on("error", () => {});
   onTestFinished(() => pool.end());

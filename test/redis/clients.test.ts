@@ -2,12 +2,13 @@ import { Cluster, Redis } from "ioredis";
 import { createLocks, type Locks } from "locktender";
 import { redis } from "locktender/redis";
 import { createClient, createCluster } from "redis";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { shared } from "../servers/shared.js";
 import { idle, LIBRARIES, open, proxyTo, queued } from "./tools.js";
 
 const PREFIX = `clients-${process.pid}`;
-const single = inject("redisSingle").url;
-const clusterHosts = inject("redisCluster").url.replace("redis+cluster://", "").split(",");
+const single = (await shared("redis")).url;
+const clusterHosts = (await shared("redis-cluster")).url.replace("redis+cluster://", "").split(",");
 
 /** Clients as their users make them: ready to use, and theirs. */
 const BROUGHT = {

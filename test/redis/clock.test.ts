@@ -1,11 +1,12 @@
 import type { Redis } from "ioredis";
-import { describe, expect, inject, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { shared } from "../servers/shared.js";
 import { look, open, queued } from "./tools.js";
 
 // The server's clock cannot be set here. What it would have written before it was set back can: tickets and
 // times that lie in the future.
 
-const { url } = inject("redisSingle");
+const { url } = await shared("redis");
 const port = Number(new URL(url).port);
 const PREFIX = `clock-${process.pid}`;
 const HOUR_MS = 3_600_000;

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks, type LockEvent, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { askRedis, type RedisCluster, startRedisCluster } from "../servers/redis.js";
+import { shared } from "../servers/shared.js";
 import { LIBRARIES, type Library, nameOn, open, queued } from "./tools.js";
 
 const VICTIM = 1;
@@ -98,10 +99,10 @@ describe("one master of a cluster dies", () => {
 
 describe("of several hosts in a URL one may be down", () => {
   const cases = LIBRARIES.flatMap((library) =>
-    (["redisCluster", "redisSentinel"] as const).map((kind) => ({ library, kind })),
+    (["redis-cluster", "redis-sentinel"] as const).map((kind) => ({ library, kind })),
   );
   test.each(cases)("$kind by $library", async ({ library, kind }) => {
-    const url = inject(kind).url.replace("://", "://127.0.0.1:1,");
+    const url = (await shared(kind)).url.replace("://", "://127.0.0.1:1,");
     for (let round = 0; round < 3; round++) {
       const locks = open({ url, library, prefix: `hosts-${process.pid}-${library}` });
       expect(await locks.mutex(`round ${round}`).tryRun(() => "in")).toEqual({ ran: true, value: "in" });

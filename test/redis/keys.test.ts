@@ -1,13 +1,14 @@
 import fc from "fast-check";
 import { Cluster } from "ioredis";
-import { afterAll, describe, expect, inject, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { decodeName, encodeName, LockKeyring, nameOfKey } from "#lib/backends/redis/keys.js";
 import { canonicalName } from "#lib/core/names.js";
+import { shared } from "../servers/shared.js";
 import { LIBRARIES, open } from "./tools.js";
 
 const PREFIX = `keys-${process.pid}`;
 const keyring = new LockKeyring(PREFIX);
-const { url } = inject("redisCluster");
+const { url } = await shared("redis-cluster");
 const hosts = url.replace("redis+cluster://", "").split(",");
 const cluster = new Cluster(hosts.map((host) => `redis://${host}`));
 afterAll(() => cluster.disconnect());

@@ -2,13 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Lease, Locks } from "locktender";
 import { redis } from "locktender/redis";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { LockKeyring } from "#lib/backends/redis/keys.js";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
+import { shared } from "../servers/shared.js";
 import { look, open, queued } from "./tools.js";
 
-const { url } = inject("redisSingle");
+const { url } = await shared("redis");
 const port = Number(new URL(url).port);
 const PREFIX = `lost-keys-${process.pid}`;
 const TTL_MS = 400;

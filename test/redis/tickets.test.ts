@@ -1,9 +1,10 @@
 import { Redis } from "ioredis";
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
-import { afterAll, expect, inject, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
+import { shared } from "../servers/shared.js";
 
-const { url } = inject("redisSingle");
+const { url } = await shared("redis");
 const prefix = `tickets-${process.pid}`;
 const client = new Redis(url);
 const locks = createLocks(redis({ url, prefix }));

@@ -1,12 +1,13 @@
-import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { Redis } from "ioredis";
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Ended, run } from "../core/program.js";
-import { type Certificate, makeCertificate } from "../servers/certificate.js";
+import { type Certificate, makeCertificate } from "../servers/certificates.js";
 import {
+  CERTIFICATE_FILE,
   type RedisCluster,
   type RedisSentinel,
   type RedisSingle,
@@ -14,11 +15,11 @@ import {
   startRedisSentinel,
   startRedisSingle,
 } from "../servers/redis.js";
-import { type Stoppable, stopAll } from "../servers/server-process.js";
+import { stopAll } from "../servers/server-process.js";
 import { LIBRARIES, queued } from "./tools.js";
 
 /** Its only name is 127.0.0.1, and no machine trusts it by itself. */
-let certificate: Certificate & Stoppable;
+let certificate: Certificate;
 let servers: { single: RedisSingle; sentinel: RedisSentinel; cluster: RedisCluster };
 beforeAll(async () => {
   certificate = await makeCertificate();
@@ -29,14 +30,16 @@ beforeAll(async () => {
   ]);
   servers = { single, sentinel, cluster };
 });
-afterAll(() => stopAll([...Object.values(servers), certificate]));
+afterAll(() => stopAll(Object.values(servers)));
 
 const TOPOLOGIES = ["single", "sentinel", "cluster"] as const;
 const cases = LIBRARIES.flatMap((library) => TOPOLOGIES.map((topology) => ({ library, topology })));
 
 /** A program that trusts the certificate, or does not. `options` are at hand in it. */
 function program(options: object, source: string, trusting: boolean): Promise<Ended> {
-  const env = trusting ? { NODE_EXTRA_CA_CERTS: certificate.certFile } : {};
+  const env = trusting
+    ? { NODE_EXTRA_CA_CERTS: join(servers.single.node.process.folder, CERTIFICATE_FILE) }
+    : {};
   return run(`const options = ${JSON.stringify(options)};\n${source}`, { env });
 }
 
@@ -124,7 +127,7 @@ describe("a client that somebody brings, with an authority of its own", () => {
   };
 
   test.each(LIBRARIES)("locks and is rung, by %s", async (library) => {
-    const client = await BROUGHT[library](await readFile(certificate.certFile, "utf8"));
+    const client = await BROUGHT[library](certificate.cert);
     const locks = createLocks(redis({ client, prefix: `brought-${library}` }), { ttl: "60s" });
     onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
     const lease = await locks.mutex("x").acquire();

@@ -22,6 +22,8 @@ export interface EtcdSetup {
   readonly hosts?: readonly PrivateHost[];
   /** Servers that show a certificate, and want one of their clients. */
   readonly certificates?: Certificates;
+  /** PEM texts: tokens are signed with these instead of being kept by the servers. */
+  readonly tokenKeys?: { readonly privateKey: string; readonly publicKey: string };
 }
 
 export const ETCD_PROGRAM = { program: "etcd", package: "etcd-server" };
@@ -55,7 +57,7 @@ export async function startEtcd(setup: EtcdSetup = {}): Promise<Etcd> {
 }
 
 async function startMember(
-  { hosts, certificates }: EtcdSetup,
+  { hosts, certificates, tokenKeys }: EtcdSetup,
   index: number,
   at: { host: string; port: number; peerPort: number; ensemble: string },
 ): Promise<EtcdNode> {
@@ -65,10 +67,14 @@ async function startMember(
   const process = await ServerProcess.start({
     name: `etcd-${port}`,
     program,
-    files:
-      certificates === undefined
-        ? {}
-        : { ca: certificates.ca, cert: certificates.server.cert, key: certificates.server.key },
+    files: {
+      ...(certificates === undefined
+        ? undefined
+        : { ca: certificates.ca, cert: certificates.server.cert, key: certificates.server.key }),
+      ...(tokenKeys === undefined
+        ? undefined
+        : { "token.key": tokenKeys.privateKey, "token.pub": tokenKeys.publicKey }),
+    },
     args: [
       ...before,
       ...["--name", `member-${index}`, "--data-dir", "data", "--logger", "zap", "--log-level", "warn"],
@@ -81,6 +87,9 @@ async function startMember(
       ...(certificates === undefined
         ? []
         : ["--client-cert-auth", "--trusted-ca-file", "ca", "--cert-file", "cert", "--key-file", "key"]),
+      ...(tokenKeys === undefined
+        ? []
+        : ["--auth-token", "jwt,priv-key=token.key,pub-key=token.pub,sign-method=RS256,ttl=10m"]),
     ],
     answers: async () => {
       if (certificates === undefined) await isHealthy(host, port);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import type { Certificate } from "./certificate.js";
+import type { Certificate } from "./certificates.js";
 import { freePort, freePorts } from "./free-port.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 
@@ -53,6 +53,8 @@ const MASTER_NAME = "mymaster";
 const FORM_TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
 const CONFIG_FILE = "redis.conf";
+export const CERTIFICATE_FILE = "cert.pem";
+const KEY_FILE = "key.pem";
 
 /** Redis 7 or later: enable-debug-command lets tests use DEBUG. Nothing is kept on disk. */
 const DATA_CONFIG = [
@@ -193,7 +195,7 @@ async function startNode(
   { tls, flags = [] }: { tls?: Certificate | undefined; flags?: readonly string[] },
 ): Promise<RedisNode> {
   const plainPort = tls === undefined ? port : await freePort();
-  const secured = tls === undefined ? [] : tlsConfig(port, tls);
+  const secured = tls === undefined ? [] : tlsConfig(port);
   const lines = [
     `port ${plainPort}`,
     ...secured,
@@ -207,7 +209,10 @@ async function startNode(
     program: REDIS_PROGRAM.program,
     // A file and not arguments, because a failover rewrites it: a restarted node must know its new role.
     args: [CONFIG_FILE, ...flags],
-    files: { [CONFIG_FILE]: `${lines.join("\n")}\n` },
+    files: {
+      [CONFIG_FILE]: `${lines.join("\n")}\n`,
+      ...(tls && { [CERTIFICATE_FILE]: tls.cert, [KEY_FILE]: tls.key }),
+    },
     answers: async (pid) => {
       // Another server may have taken the port a moment before ours; then it is not ours that answers.
       const info = String(await askRedis(plainPort, "INFO", "server"));
@@ -218,12 +223,12 @@ async function startNode(
 }
 
 /** TLS for clients and among the servers. */
-function tlsConfig(port: number, { certFile, keyFile }: Certificate): string[] {
+function tlsConfig(port: number): string[] {
   return [
     `tls-port ${port}`,
-    `tls-cert-file ${certFile}`,
-    `tls-key-file ${keyFile}`,
-    `tls-ca-cert-file ${certFile}`,
+    `tls-cert-file ${CERTIFICATE_FILE}`,
+    `tls-key-file ${KEY_FILE}`,
+    `tls-ca-cert-file ${CERTIFICATE_FILE}`,
     "tls-auth-clients no",
     "tls-replication yes",
     "tls-cluster yes",

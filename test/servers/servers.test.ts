@@ -6,11 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { freePort, freePorts } from "./free-port.js";
 import { ensurePrograms } from "./programs.js";
 import { askRedis, startRedisSentinel, startRedisSingle } from "./redis.js";
 import { allOrNone, ServerProcess } from "./server-process.js";
+import { shared } from "./shared.js";
 
 const SOON = { timeout: 10_000, interval: 50 };
 
@@ -141,9 +142,9 @@ describe("a server process", () => {
   });
 });
 
-describe("the shared servers", () => {
-  const single = inject("redisSingle");
-  const cluster = inject("redisCluster");
+describe("the shared servers", async () => {
+  const single = await shared("redis");
+  const cluster = await shared("redis-cluster");
   const ownPorts = cluster.nodes.map(({ port }) => port);
 
   test.skipIf(single.nodes.length === 0)("the single Redis answers, and lets tests use DEBUG", async () => {

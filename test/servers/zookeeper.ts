@@ -24,6 +24,8 @@ export interface ZooKeeperSetup {
   readonly hosts?: readonly PrivateHost[];
   /** Lines for zoo.cfg, and properties of the virtual machine. */
   readonly config?: readonly string[];
+  /** More lines for one member each. */
+  readonly configOf?: readonly (readonly string[])[];
   readonly properties?: readonly string[];
   readonly files?: Readonly<Record<string, string>>;
 }
@@ -53,7 +55,7 @@ function packageOf(file: string): string {
 export const classPath = (...names: string[]): string =>
   names.map((name) => join(JARS, `${name}.jar`)).join(":");
 
-const SERVER_CLASSES = classPath(
+export const SERVER_CLASSES = classPath(
   "zookeeper",
   "zookeeper-jute",
   "slf4j-api",
@@ -133,13 +135,14 @@ export async function startZooKeeper(setup: ZooKeeperSetup = {}): Promise<ZooKee
 }
 
 async function startMember(
-  { hosts, config = [], properties = [], files = {} }: ZooKeeperSetup,
+  { hosts, config = [], configOf = [], properties = [], files = {} }: ZooKeeperSetup,
   index: number,
   host: string,
   port: number,
   ensemble: readonly string[],
 ): Promise<ZooKeeperNode> {
-  const lines = [...CONFIG, `clientPort=${port}`, `clientPortAddress=${host}`, ...ensemble, ...config];
+  const own = [`clientPort=${port}`, `clientPortAddress=${host}`, ...(configOf[index] ?? [])];
+  const lines = [...CONFIG, ...own, ...ensemble, ...config];
   const [program, ...before] = [...(hosts?.[index]?.enter ?? []), "sh"];
   const mode = () => askMode(host, port);
   // The server wants its number in its data folder, which it does not make itself.

@@ -2,33 +2,32 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { type EtcdOptions, etcd } from "locktender/etcd";
 import type { Harness } from "locktender/testing";
+import { hostsOf } from "./hosts-of.js";
 
 const run = promisify(execFile);
 let last = 0;
 
 /** Locks on these servers, under keys of their own. */
-export function etcdHarness(server: {
-  readonly url: string;
-  readonly nodes: readonly { readonly host: string; readonly port: number }[];
-}): Harness {
+export function etcdHarness(server: { readonly url: string }): Harness {
   const prefix = `test-${process.pid}-${++last}`;
   const options = { url: server.url, prefix } satisfies EtcdOptions;
-  const [node] = server.nodes;
+  const hosts = hostsOf(server.url);
+  const [only] = hosts.length === 1 ? hosts : [];
   return {
-    engine: server.nodes.length === 1 ? "etcd" : `etcd with ${server.nodes.length} servers`,
+    engine: `etcd, ${hosts.length} server(s)`,
     open: () => etcd(options),
     processes: { module: new URL("./etcd-backend.mjs", import.meta.url).href, args: options },
     network:
-      server.nodes.length === 1 && node !== undefined
+      only !== undefined
         ? {
-            target: { host: node.host, port: node.port },
+            target: only,
             open: ({ host, port }) => etcd({ ...options, url: `etcd://${host}:${port}` }),
           }
         : {
             skip: "of several servers the one behind a proxy would be avoided; see test/etcd/faults.test.ts",
           },
     wipe: async () => {
-      await etcdctl(server.nodes, "del", "--prefix", `${prefix}/`);
+      await etcdctl(hosts, "del", "--prefix", `${prefix}/`);
     },
   };
 }

@@ -1,12 +1,12 @@
 import { type MysqlOptions, mysql } from "locktender/mysql";
 import type { Harness } from "locktender/testing";
-import type { ProvidedDatabase } from "../servers/global-setup.js";
 import { askMariadb } from "../servers/mariadb.js";
+import type { Database } from "./database.js";
 
 let last = 0;
 
 /** Locks on this server, in tables of their own. */
-export function mysqlHarness(server: ProvidedDatabase): Harness {
+export function mysqlHarness(server: Database): Harness {
   const prefix = `test_${process.pid}_${++last}`;
   const options = { url: server.url, prefix } satisfies MysqlOptions;
   const at = ({ host, port }: { host: string; port: number }) =>

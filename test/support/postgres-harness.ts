@@ -1,12 +1,12 @@
 import { type PostgresOptions, postgres } from "locktender/postgres";
 import type { Harness } from "locktender/testing";
-import type { ProvidedDatabase } from "../servers/global-setup.js";
 import { askPostgres } from "../servers/postgres.js";
+import type { Database } from "./database.js";
 
 let last = 0;
 
 /** Locks on this server, in a schema of their own. */
-export function postgresHarness(server: ProvidedDatabase, engine = "PostgreSQL"): Harness {
+export function postgresHarness(server: Database, engine = "PostgreSQL"): Harness {
   const prefix = `test_${process.pid}_${++last}`;
   const options = { url: server.url, prefix } satisfies PostgresOptions;
   const at = ({ host, port }: { host: string; port: number }) =>

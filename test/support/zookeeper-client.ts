@@ -29,8 +29,8 @@ export class TestClient {
     return (await this.client.send(getData(path, false)).catch(unless(ERROR.noNode)))?.data.toString();
   }
 
-  create(path: string, mode: number, acl: readonly Acl[] = OPEN_ACL): Promise<Created> {
-    return this.client.send(create(path, Buffer.alloc(0), acl, mode));
+  create(path: string, mode: number, acl: readonly Acl[] = OPEN_ACL, text = ""): Promise<Created> {
+    return this.client.send(create(path, Buffer.from(text), acl, mode));
   }
 
   async remove(path: string): Promise<void> {

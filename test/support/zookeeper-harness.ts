@@ -1,23 +1,24 @@
 import type { Harness } from "locktender/testing";
 import { type ZooKeeperOptions, zookeeper } from "locktender/zookeeper";
-import type { ZooKeeper } from "../servers/zookeeper.js";
+import { hostsOf } from "./hosts-of.js";
 import { TestClient } from "./zookeeper-client.js";
 
 let last = 0;
 
-export function zookeeperHarness(server: Pick<ZooKeeper, "url" | "nodes">): Harness {
+export function zookeeperHarness(server: { readonly url: string }): Harness {
   const prefix = `test-${process.pid}-${++last}`;
   const options = { url: server.url, prefix } satisfies ZooKeeperOptions;
-  const [node] = server.nodes;
+  const hosts = hostsOf(server.url);
+  const [only] = hosts.length === 1 ? hosts : [];
   return {
-    engine: `ZooKeeper, ${server.nodes.length} server(s)`,
+    engine: `ZooKeeper, ${hosts.length} server(s)`,
     trustedShare: 2 / 3,
     open: () => zookeeper(options),
     processes: { module: new URL("./zookeeper-backend.mjs", import.meta.url).href, args: options },
     network:
-      server.nodes.length === 1 && node !== undefined
+      only !== undefined
         ? {
-            target: { host: node.host, port: node.port },
+            target: only,
             endsStaleConnections: true,
             open: ({ host, port }) => zookeeper({ ...options, url: `zookeeper://${host}:${port}` }),
           }

@@ -4,10 +4,11 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { startFaultProxy } from "#lib/testing/faults.js";
+import { shared } from "../servers/shared.js";
 
-const { url } = inject("redisSingle");
+const { url } = await shared("redis");
 const SOON = { timeout: 5_000, interval: 10 };
 /** Long enough for a command to have run a hundred times, had it not been stopped. */
 const A_WHILE_MS = 150;

@@ -1,17 +1,13 @@
-import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
 import { connect, createLocks, isLockError, type Locks } from "locktender";
 import { type ZooKeeperOptions, zookeeper } from "locktender/zookeeper";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { MODE, OPEN_ACL } from "#lib/backends/zookeeper/protocol.js";
+import { makeCertificate } from "../servers/certificates.js";
 import { freePort } from "../servers/free-port.js";
 import { startZooKeeper, type ZooKeeper } from "../servers/zookeeper.js";
 import { TestClient } from "../support/zookeeper-client.js";
 
-const run = promisify(execFile);
 const SECRET = "s3cret-and-long";
 
 let server: ZooKeeper;
@@ -97,10 +93,27 @@ describe("users and rights", () => {
     expect(await open({ prefix }).mutex(name).tryAcquire()).toBe(null);
   });
 
+  test("a claim cannot make an operator write where it may not", async () => {
+    const client = await TestClient.open(server.url);
+    onTestFinished(() => client.close());
+    const operator = open();
+    await (await operator.mutex(name).acquire()).release();
+    const precious = `/precious-${name}`;
+    await client.create(precious, MODE.ephemeral, OPEN_ACL, "kept");
+    const value = JSON.stringify({ owner: { instance: "eve", host: "h", pid: 1 }, note: "", bell: precious });
+    const node = `/locktender/${name}/_c_eve-1of1-lock-`;
+    await client.create(node, MODE.ephemeralSequential, OPEN_ACL, value);
+    expect(await operator.forceRelease(name, { reason: "must go" })).toHaveLength(1);
+    expect(await client.data(precious)).toBe("kept");
+    expect((await operator.inspect(name)).holders).toEqual([]);
+  });
+
   test("what cannot be meant is refused, and nothing secret is repeated", () => {
     const bad: object[] = [
       { url: "zookeeper://ada@h" },
+      { url: `zookeeper://a%3Ada:${SECRET}@h` },
       { url: `zookeepers://ada:${SECRET}@h`, tls: { cert: "x" } },
+      { url: "zookeepers://h", tls: { cert: "x", key: "y" } },
       { url: "zookeeper://h", tls: {} },
       { url: "zookeeper://h", acl: "creator" },
       { url: "zookeeper://h", acl: "all" },
@@ -217,14 +230,7 @@ describe("where the locks are", () => {
 
 describe("TLS", () => {
   test("zookeepers:// talks to a secure port, and to no other server than the one that was signed", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "locktender-tls-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
-    const make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"];
-    const names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"];
-    await run("openssl", [...make, ...names, "-keyout", "key.pem", "-out", "cert.pem"], { cwd: folder });
-    const [key, cert] = await Promise.all(
-      ["key.pem", "cert.pem"].map((file) => readFile(join(folder, file), "utf8")),
-    );
+    const { cert, key } = await makeCertificate();
     const port = await freePort();
     const secure = await startZooKeeper({
       config: [
@@ -234,11 +240,11 @@ describe("TLS", () => {
         "ssl.trustStore.location=cert.pem",
         "ssl.clientAuth=none",
       ],
-      files: { "store.pem": `${key}${cert}`, "cert.pem": cert ?? "" },
+      files: { "store.pem": `${key}${cert}`, "cert.pem": cert },
     });
     onTestFinished(() => secure.stop());
-    const url = `zookeepers://localhost:${port}`;
-    const locks = open({ url, tls: { ca: cert ?? "" } });
+    const url = `zookeepers://127.0.0.1:${port}`;
+    const locks = open({ url, tls: { ca: cert } });
     expect(await locks.mutex(name).run((lease) => lease.held)).toBe(true);
     const stranger = await failureOf(open({ url }));
     expect(stranger.message).toMatch(/SELF_SIGNED|Check the option tls/);

@@ -157,9 +157,11 @@ describe("an ensemble of three", () => {
     for (const one of cuts) one.catch(() => undefined);
     const asked = locks.mutex(name).acquire();
     await Promise.race(cuts);
+    const made = (await open().inspect(name)).holders.map(({ token }) => token);
     const lease = await asked;
     const { holders, waiters } = await open().inspect(name);
-    expect(holders.map(({ token }) => token)).toEqual([lease.token]);
+    expect(made).toEqual([lease.token]);
+    expect(holders.map(({ token }) => token)).toEqual(made);
     expect(waiters).toEqual([]);
     expect(await lease.release()).toBe(true);
     expect((await open().inspect(name)).holders).toEqual([]);

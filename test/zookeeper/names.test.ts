@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { claimNode, decodeName, encodeName, isNodeName, readClaims } from "#lib/backends/zookeeper/names.js";
+import {
+  claimNode,
+  decodeName,
+  encodeName,
+  isNodeName,
+  numbersAreUsedUp,
+  readClaims,
+} from "#lib/backends/zookeeper/names.js";
 import { WHOLE } from "#lib/core/claim.js";
 
 /** Characters that mean something to somebody on the way. */
@@ -78,9 +85,17 @@ describe("claims", () => {
     expect(readClaims([node])).toEqual([]);
   });
 
-  test("they come in the order of their numbers, also where those wrap around", () => {
-    const numbers = ["2147483646", "2147483647", "-2147483648", "-2147483647"];
-    const nodes = numbers.map((number) => `_c_x-lock-${number}`);
-    expect(readClaims([...nodes].reverse()).map(({ node }) => node)).toEqual(nodes);
+  test("they come in the order of their numbers", () => {
+    const nodes = ["0000000009", "0000000010", "2147483646"].map((number) => `_c_x-lock-${number}`);
+    const claims = readClaims([...nodes].reverse());
+    expect(claims.map(({ node }) => node)).toEqual(nodes);
+    expect(numbersAreUsedUp(claims)).toBe(false);
   });
+
+  test.each(["2147483647", "-2147483648", "-000000001"])(
+    "at %s the numbers say nothing any more",
+    (number) => {
+      expect(numbersAreUsedUp(readClaims(["_c_x-lock-0000000009", `_c_x-lock-${number}`]))).toBe(true);
+    },
+  );
 });

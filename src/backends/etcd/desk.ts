@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Gone, Ring } from "../../core/backend.js";
 import { Forcing } from "./forcing.js";
 import type { ListedClaim } from "./keys.js";
+import { Leaving } from "./leaving.js";
 import type { Long } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
 import type { EtcdPlace } from "./place.js";
@@ -18,6 +19,7 @@ export class Desk {
   readonly watcher: Watcher;
   readonly sessions: Sessions;
   readonly forcing: Forcing;
+  readonly leaving = new Leaving(this);
   readonly places = new Map<string, EtcdPlace>();
   readonly rings = new Map<string, Ring>();
 
@@ -37,6 +39,7 @@ export class Desk {
   forget(place: EtcdPlace): void {
     place.stopWatching();
     if (this.places.get(place.id) === place) this.places.delete(place.id);
+    if (place.doubtful && !place.session.gone) this.leaving.dispel(place);
   }
 
   /** It is not there any more: why? */

@@ -4,7 +4,6 @@ import { backendError, isLockError, LockError } from "../../core/errors.js";
 export const CODE = {
   invalidArgument: 3,
   deadlineExceeded: 4,
-  notFound: 5,
   permissionDenied: 7,
   resourceExhausted: 8,
   failedPrecondition: 9,
@@ -14,7 +13,6 @@ export const CODE = {
 
 const FINAL: ReadonlySet<number> = new Set([
   CODE.invalidArgument,
-  CODE.notFound,
   CODE.permissionDenied,
   CODE.failedPrecondition,
   CODE.unauthenticated,
@@ -26,6 +24,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/authentication is not enabled/, "Leave the user out of the url, or enable authentication."],
   [/permission denied/, "Give this user the keys that docs/engines/etcd.md lists."],
   [/space exceeded/, "The database is full: compact and defragment it, then disarm its alarm."],
+  [/lease not found/, "Answers take longer than the ttl: raise it, or look at the network."],
   [/no leader|request timed out|leader changed/, "The ensemble has no majority, or is just electing."],
   [
     /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established|Name resolution failed/,
@@ -47,8 +46,18 @@ export function codeOf(error: unknown): number | undefined {
 export function wasNotReached(error: unknown): boolean {
   const { details = "" } = error as GrpcError;
   return (
-    codeOf(error) === CODE.unavailable && /No connection established|no leader|ECONNREFUSED/.test(details)
+    codeOf(error) === CODE.unavailable &&
+    /No connection established|no leader|ECONNREFUSED|Name resolution failed/.test(details)
   );
+}
+
+/** Users or roles have changed since a token was signed, or while a request was under way. */
+const OVERTAKEN = /revision of auth store is old/;
+
+/** It is for its token that this was refused: servers forget tokens, and may hold old ones to be void. */
+export function isVoid(error: unknown): boolean {
+  const { details = "" } = error as GrpcError;
+  return codeOf(error) === CODE.unauthenticated || OVERTAKEN.test(details);
 }
 
 export function etcdError(error: unknown, where: string): LockError {
@@ -58,7 +67,7 @@ export function etcdError(error: unknown, where: string): LockError {
   const text = (details || (error instanceof Error ? error.message : String(error))).replace(/\.$/, "");
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const full = code === CODE.resourceExhausted && /space exceeded/.test(text);
-  const retryable = !full && (code === undefined || !FINAL.has(code));
+  const retryable = OVERTAKEN.test(text) || (!full && (code === undefined || !FINAL.has(code)));
   return backendError(`etcd at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
     retryable,
     cause: error,

@@ -1,8 +1,8 @@
 import type { Force, Gone } from "../../core/backend.js";
+import { readShown } from "../../core/shown.js";
 import { forcedKey, forcedKeys, isStill } from "./keys.js";
 import { Line } from "./line.js";
 import type { Long } from "./messages.js";
-import { readValue } from "./place.js";
 import type { EtcdRpc } from "./rpc.js";
 import type { Watcher } from "./watcher.js";
 
@@ -67,7 +67,7 @@ export class Forcing {
     const victim = claims.find((claim) => claim.id === id);
     if (victim === undefined) return false;
     const { key } = victim.kv;
-    const bell = readValue(victim.kv.value)?.bell;
+    const bell = readShown(victim.kv.value)?.bell;
     const success = [{ request_delete_range: { key } }];
     if (bell === undefined) {
       return (await this.#rpc.txn({ compare: [isStill(key, victim.ticket)], success })).succeeded;
@@ -85,11 +85,20 @@ export class Forcing {
 }
 
 function readForce(value: Buffer): Gone {
-  const { reason, by } = JSON.parse(value.toString()) as { reason?: string; by?: string };
+  const { reason, by } = readWord(value);
   return {
     state: "gone",
     loss: "forced",
     ...(typeof reason === "string" ? { reason } : undefined),
     ...(typeof by === "string" ? { by } : undefined),
   };
+}
+
+/** Whoever may write there can write anything; it is read where an error would end the process. */
+function readWord(value: Buffer): Partial<Force> {
+  try {
+    return (JSON.parse(value.toString()) as Partial<Force> | null) ?? {};
+  } catch {
+    return {};
+  }
 }

@@ -12,7 +12,6 @@ import type {
 } from "../../core/backend.js";
 import { Claiming } from "./claiming.js";
 import { Desk } from "./desk.js";
-import { Leaving } from "./leaving.js";
 import { readRecord, readRecords } from "./listing.js";
 import { type EtcdOptions, type EtcdSettings, readEtcdOptions } from "./options.js";
 import { Renewing } from "./renewing.js";
@@ -43,12 +42,10 @@ class EtcdBackend implements Backend {
   readonly #desk: Desk;
   readonly #claiming: Claiming;
   readonly #renewing: Renewing;
-  readonly #leaving: Leaving;
 
   constructor(settings: EtcdSettings) {
     this.#desk = new Desk(settings);
-    this.#leaving = new Leaving(this.#desk);
-    this.#claiming = new Claiming(this.#desk, this.#leaving);
+    this.#claiming = new Claiming(this.#desk);
     this.#renewing = new Renewing(this.#desk);
   }
 
@@ -72,7 +69,7 @@ class EtcdBackend implements Backend {
     if (typeof ending === "object") return this.#desk.forcing.takeAway(name, id, ending);
     const place = this.#desk.places.get(id);
     if (place === undefined || (place.left && ending === undefined)) return false;
-    return this.#leaving.release(place, ending === "unused");
+    return this.#desk.leaving.release(place, ending === "unused");
   }
 
   async *list(
@@ -94,8 +91,8 @@ class EtcdBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    const { rpc, watcher, sessions, places } = this.#desk;
-    this.#leaving.close();
+    const { rpc, watcher, sessions, places, leaving } = this.#desk;
+    leaving.close();
     watcher.close();
     const used = new Set([...places.values()].map(({ session }) => session));
     await sessions.close((session) => used.has(session));

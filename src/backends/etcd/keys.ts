@@ -104,6 +104,11 @@ export function nobodySince({ key, range_end }: KeyRange, revision: Long): Compa
   return { key, range_end, target: TARGET.creation, result: LESS, create_revision };
 }
 
+/** Nothing has been done to it since that revision. */
+export function isAsOf(key: Buffer, mod_revision: Long): Compare {
+  return { key, target: TARGET.change, result: EQUAL, mod_revision };
+}
+
 /** It is still the key that was created then. */
 export function isStill(key: Buffer, ticket: bigint): Compare {
   return { key, target: TARGET.creation, result: EQUAL, create_revision: String(ticket) };

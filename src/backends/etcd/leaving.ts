@@ -24,18 +24,24 @@ export class Leaving {
       this.#desk.forget(place);
       return found;
     } catch (error) {
-      this.clearAway(place);
+      this.#clearAway(place);
       throw error;
     }
   }
 
+  /** It was given up, but a request to make it may still be under way, or its key be there unseen. */
+  dispel(place: EtcdPlace): void {
+    this.#remove(place).catch(() => this.#clearAway(place));
+  }
+
   /** What could not be given back would last as long as the session, which others may keep: tried until it is. */
-  clearAway(place: EtcdPlace): void {
+  #clearAway(place: EtcdPlace): void {
+    if (place.session.gone) this.#desk.forget(place);
     if (this.#closed || place.session.gone) return;
     this.#after(Math.max(SHORTEST_RETRY_MS, place.session.ttlMs / 3), () => {
       this.#remove(place).then(
         () => this.#desk.forget(place),
-        () => this.clearAway(place),
+        () => this.#clearAway(place),
       );
     });
   }
@@ -69,7 +75,7 @@ export class Leaving {
   }
 
   async #remove(place: EtcdPlace): Promise<boolean> {
-    if (place.doubtful) await place.session.callOff();
+    await place.callOff();
     const { responses } = await this.#desk.rpc.txn({
       success: [{ request_delete_range: { key: place.key } }],
     });

@@ -21,7 +21,16 @@ export interface CallOptions {
   readonly deadline?: number;
 }
 
+/** The states of a connection that are told apart here. */
+export const CONNECTIVITY = { idle: 0, connecting: 1 } as const;
+
+export interface Channel {
+  getConnectivityState(tryToConnect: boolean): number;
+  watchConnectivityState(from: number, deadline: number, callback: (error?: Error) => void): void;
+}
+
 export interface Client {
+  getChannel(): Channel;
   makeUnaryRequest(
     path: string,
     serialize: Method["requestSerialize"],

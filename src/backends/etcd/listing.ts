@@ -1,8 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
+import { readShown, STRANGER } from "../../core/shown.js";
 import { encodeName, type KeyRange, keysUnder, type ListedClaim, readClaimKey } from "./keys.js";
 import { capacityOf, Line } from "./line.js";
 import type { LeaseRest, Long } from "./messages.js";
-import { readValue } from "./place.js";
+import type { ClaimValue } from "./place.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const PAGE = 1_000;
@@ -29,6 +30,8 @@ export async function* readRecords(
   const { key, range_end } = keysUnder(`${root}${encodeName(prefix)}`);
   let range: KeyRange = { key, range_end };
   let open: ListedClaim[] = [];
+  // Of all pages: the last name of one is told with the next.
+  const remaining = new Map<Long, number>();
   for (;;) {
     const { kvs, more } = await rpc.range({ ...range, limit: PAGE });
     const claims = kvs.flatMap((kv) => {
@@ -36,7 +39,7 @@ export async function* readRecords(
       // A key without a lease is nobody's lock.
       return claim === undefined || kv.lease === "0" || !claim.name.startsWith(prefix) ? [] : [claim];
     });
-    const remaining = await remainingByLease(rpc, claims);
+    for (const [lease, restMs] of await remainingByLease(rpc, claims)) remaining.set(lease, restMs);
     for (const claim of claims) {
       if (open.length > 0 && open[0]?.name !== claim.name) {
         yield* recordsOf(open, remaining);
@@ -72,13 +75,13 @@ function recordOf(
 
 function claimRecord(claim: ListedClaim, remaining: ReadonlyMap<Long, number>): ClaimRecord {
   const { name, id, ticket, weight, kv } = claim;
-  const value = readValue(kv.value);
+  const value = readShown<ClaimValue>(kv.value);
   return {
     name,
     id,
     ticket,
     weight,
-    owner: value?.owner ?? { instance: "another program", host: "unknown", pid: 0 },
+    owner: value?.owner ?? STRANGER,
     note: value?.note ?? "",
     ageMs: value === undefined ? 0 : Date.now() - (value.granted ?? value.came),
     remainingMs: remaining.get(kv.lease) ?? 0,

@@ -35,7 +35,12 @@ const messages = {
     },
   },
   PutRequest: {
-    fields: { key: field("bytes", 1), value: field("bytes", 2), lease: field("int64", 3) },
+    fields: {
+      key: field("bytes", 1),
+      value: field("bytes", 2),
+      lease: field("int64", 3),
+      ignore_lease: field("bool", 6),
+    },
   },
   PutResponse: { fields: { header: field("Header", 1) } },
   DeleteRangeRequest: { fields: { key: field("bytes", 1), range_end: field("bytes", 2) } },
@@ -57,12 +62,13 @@ const messages = {
     },
   },
   Compare: {
-    oneofs: { target_union: { oneof: ["create_revision", "value"] } },
+    oneofs: { target_union: { oneof: ["create_revision", "mod_revision", "value"] } },
     fields: {
       result: field("int32", 1),
       target: field("int32", 2),
       key: field("bytes", 3),
       create_revision: field("int64", 5),
+      mod_revision: field("int64", 6),
       value: field("bytes", 7),
       range_end: field("bytes", 64),
     },
@@ -150,7 +156,7 @@ export const ORDER = { ascending: 1, descending: 2 } as const;
 export const SORT_BY_CREATION = 2;
 export const EQUAL = 0;
 export const LESS = 2;
-export const TARGET = { creation: 1, value: 3 } as const;
+export const TARGET = { creation: 1, change: 2, value: 3 } as const;
 /** A filter of watches: tell of deletions only. */
 export const NO_PUTS = 0;
 export const EVENT_DELETE = 1;
@@ -191,7 +197,11 @@ export interface RangeResponse {
 
 export interface RequestOp {
   readonly request_range?: RangeRequest;
-  readonly request_put?: { readonly key: Buffer; readonly value: Buffer; readonly lease: Long };
+  /** With its lease, or with the one that it has. */
+  readonly request_put?: { readonly key: Buffer; readonly value: Buffer } & (
+    | { readonly lease: Long }
+    | { readonly ignore_lease: true }
+  );
   readonly request_delete_range?: { readonly key: Buffer };
 }
 
@@ -201,6 +211,7 @@ export interface Compare {
   readonly key: Buffer;
   readonly range_end?: Buffer;
   readonly create_revision?: Long;
+  readonly mod_revision?: Long;
   readonly value?: Buffer;
 }
 

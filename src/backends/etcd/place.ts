@@ -1,29 +1,16 @@
 import type { ClaimRequest } from "../../core/backend.js";
 import type { Owner } from "../../core/claim.js";
 import { restMs, type Sent } from "../../core/clock.js";
+import type { Shown } from "../../core/shown.js";
 import { claimKey } from "./keys.js";
 import { Line } from "./line.js";
 import type { Long } from "./messages.js";
 import type { Session } from "./session.js";
 
 /** What is written beside a claim, for people; times are of the claimant's wall clock. */
-export interface ClaimValue {
-  readonly owner: Owner;
-  readonly note: string;
-  /** Where its process hears that it was taken away. */
-  readonly bell: string;
+export interface ClaimValue extends Shown {
   readonly came: number;
   readonly granted?: number;
-}
-
-/** `undefined`: not written by us. */
-export function readValue(value: Buffer): ClaimValue | undefined {
-  try {
-    const read = JSON.parse(value.toString()) as Partial<ClaimValue>;
-    return typeof read.bell === "string" && typeof read.owner === "object" ? (read as ClaimValue) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A claim that this connection has made, as far as it knows. */
@@ -72,14 +59,16 @@ export class EtcdPlace {
     return this.weight === this.capacity;
   }
 
-  get lease(): Long {
-    return this.alone?.lease ?? this.session.lease;
-  }
-
   remainingMs(): number {
     return this.alone === undefined
       ? this.session.remainingMs()
       : restMs(this.alone.sent, this.alone.lengthMs);
+  }
+
+  /** From here on, no request to make it that was sent before comes true. */
+  async callOff(): Promise<void> {
+    if (this.doubtful) await this.session.callOff();
+    this.doubtful = false;
   }
 
   heldUntilMs(): number {

@@ -1,5 +1,6 @@
 import type { Renewal, RenewRequest } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
+import { backendError } from "../../core/errors.js";
 import type { Desk } from "./desk.js";
 import { heartbeat } from "./heartbeat.js";
 import { isStill } from "./keys.js";
@@ -46,15 +47,20 @@ export class Renewing {
   async #told(place: EtcdPlace, beating: ReturnType<typeof heartbeat>): Promise<Renewal> {
     const renewal = (await beating).get(place) ?? "missing";
     if (renewal !== "missing" && renewal.state !== "gone") return renewal;
+    if (renewal === "missing") {
+      // Should it be there all the same, unseen by a server that lags behind: who is told of a loss has left.
+      this.#desk.leaving.dispel(place);
+      return this.#desk.goneAfter(place);
+    }
     this.#desk.forget(place);
-    return renewal === "missing" ? this.#desk.goneAfter(place) : renewal;
+    return renewal;
   }
 
   /** Its own lease is not extended: when that is about to end, a claim that is renewed goes back to the others. */
   async #renewAlone(place: EtcdPlace, ttlMs: number): Promise<Renewal> {
     const { key, ticket = 0n } = place;
     const back = !place.fixed && place.remainingMs() <= ttlMs;
-    const session = back ? await this.#desk.sessions.withTtl(ttlMs) : undefined;
+    const session = back ? await this.#lasting(ttlMs) : undefined;
     const { succeeded } = await this.#desk.rpc.txn({
       compare: [isStill(key, ticket)],
       success:
@@ -62,15 +68,19 @@ export class Renewing {
           ? []
           : [{ request_put: { key, value: place.written ?? Buffer.alloc(0), lease: session.lease } }],
     });
-    if (!succeeded) {
-      this.#desk.forget(place);
-      return this.#desk.goneAfter(place);
-    }
+    if (!succeeded) return this.#desk.goneAfter(place);
     if (session !== undefined) {
       place.session = session;
       place.madeMs = nowMs();
       place.alone = undefined;
     }
     return { state: "held", remainingMs: place.remainingMs() };
+  }
+
+  /** If this process ends right after the move, the claim must stay for as long as its own lease would have lasted. */
+  async #lasting(ttlMs: number): Promise<Session> {
+    const session = await this.#desk.sessions.withTtl(ttlMs);
+    if (await session.refresh()) return session;
+    throw backendError("the session of etcd has just ended.", { retryable: true });
   }
 }

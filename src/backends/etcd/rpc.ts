@@ -1,16 +1,10 @@
 import { describeHosts } from "../../core/address.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError, type LockError } from "../../core/errors.js";
-import { CODE, closedError, codeOf, etcdError, wasNotReached } from "./errors.js";
-import {
-  type Client,
-  type Grpc,
-  loadLibrary,
-  type Metadata,
-  methodOf,
-  type Service,
-  type Stream,
-} from "./library.js";
+import { Endpoint } from "./endpoint.js";
+import { CODE, closedError, codeOf, etcdError, isVoid, wasNotReached } from "./errors.js";
+import { loadLibrary, type Metadata, methodOf, type Service, type Stream } from "./library.js";
+import { Login, type Token } from "./login.js";
 import type {
   LeaseResponse,
   LeaseRest,
@@ -26,16 +20,12 @@ import type { EtcdSettings } from "./options.js";
 
 export type WatchStream = Stream<WatchRequest, WatchResponse>;
 
-/** A stream, and what to do when it broke: the server at its other end is not asked next. */
 export interface OpenedWatch {
   readonly stream: WatchStream;
+  /** It broke: the server at its other end is not asked next. */
   broke(): void;
-}
-
-/** One server. Its connection is made on first use, and anew after it was found silent. */
-interface Endpoint {
-  readonly address: string;
-  client: Client | undefined;
+  /** What was asked on it is refused, perhaps because of its token: the next one gets a new one. */
+  refused(): void;
 }
 
 /**
@@ -47,8 +37,8 @@ export class EtcdRpc {
   readonly #where: string;
   readonly #endpoints: readonly Endpoint[];
   readonly #onSilence: () => void;
+  readonly #login: Login | undefined;
   #at = 0;
-  #token: Promise<string> | undefined;
   #closed = false;
 
   /** `onSilence`: a server did not answer, so whoever has a stream open to it should open a new one. */
@@ -56,10 +46,10 @@ export class EtcdRpc {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
     this.#onSilence = onSilence;
-    this.#endpoints = settings.address.hosts.map(({ host, port }) => ({
-      address: host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
-      client: undefined,
-    }));
+    this.#endpoints = settings.address.hosts.map(({ host, port }) => new Endpoint(host, port, settings));
+    const { username, password } = settings.address;
+    if (username === undefined || password === undefined) return;
+    this.#login = new Login(() => this.#authenticate({ name: username, password }));
   }
 
   range(request: RangeRequest): Promise<RangeResponse> {
@@ -85,15 +75,15 @@ export class EtcdRpc {
   /** One question on a stream of its own, so that an answer can only be the answer to it. */
   async keepAlive(id: Long): Promise<LeaseResponse> {
     const endpoint = this.#endpoint();
+    const token = this.#login?.token();
+    const sentMs = nowMs();
     try {
-      const stream = await this.#stream<{ ID: Long }, LeaseResponse>(
-        endpoint,
-        "Lease",
-        "LeaseKeepAlive",
-        true,
-      );
+      const { timeoutMs } = this.#settings;
+      const method = ["Lease", "LeaseKeepAlive"] as const;
+      const stream = await this.#stream<{ ID: Long }, LeaseResponse>(endpoint, method, token, timeoutMs);
       return await new Promise((resolve, reject) => {
         stream.once("data", (answer: LeaseResponse) => {
+          endpoint.heard();
           resolve(answer);
           stream.end();
         });
@@ -103,60 +93,60 @@ export class EtcdRpc {
         stream.write({ ID: id });
       });
     } catch (error) {
-      throw this.#failed(endpoint, error);
+      throw this.#failed(endpoint, error, token, sentMs);
     }
   }
 
   async openWatch(): Promise<OpenedWatch> {
     const endpoint = this.#endpoint();
+    const token = this.#login?.token();
+    const sentMs = nowMs();
     try {
-      const stream = await this.#stream<WatchRequest, WatchResponse>(endpoint, "Watch", "Watch", false);
-      return { stream, broke: () => this.#moveFrom(endpoint) };
+      const stream = await this.#stream<WatchRequest, WatchResponse>(endpoint, ["Watch", "Watch"], token);
+      const refused = () => {
+        if (token !== undefined) this.#login?.forget(token);
+      };
+      return { stream, broke: () => this.#moveFrom(endpoint), refused };
     } catch (error) {
-      throw this.#failed(endpoint, error);
+      throw this.#failed(endpoint, error, token, sentMs);
     }
-  }
-
-  /** The servers forget a token after a while, or when they are restarted: get a new one for the next call. */
-  forgetToken(): void {
-    this.#token = undefined;
   }
 
   close(): void {
     this.#closed = true;
-    for (const { client } of this.#endpoints) client?.close();
+    for (const endpoint of this.#endpoints) endpoint.close();
   }
 
-  async #call<T>(service: Service, name: string, request: object): Promise<T> {
+  async #call<T>(service: Service, name: string, request: object, withToken = true): Promise<T> {
     const untilMs = nowMs() + this.#settings.timeoutMs;
-    let unauthenticated = false;
+    let renewed = false;
     for (let attempt = 1; ; attempt++) {
-      const endpoint = this.#endpoint();
+      const endpoint = await this.#reachable();
+      const token = withToken ? this.#login?.token() : undefined;
+      const sentMs = nowMs();
       try {
-        return (await this.#unary(endpoint, service, name, request, untilMs)) as T;
+        const answer = await this.#unary(endpoint, [service, name], request, token, untilMs);
+        endpoint.heard();
+        return answer as T;
       } catch (error) {
-        const known = this.#token !== undefined;
-        const failure = this.#failed(endpoint, error);
-        if (codeOf(error) === CODE.unauthenticated && known && !unauthenticated) {
-          unauthenticated = true;
-          continue;
-        }
-        if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs) throw failure;
+        const failure = this.#failed(endpoint, error, token, sentMs);
+        if (isVoid(error) && token !== undefined && !renewed) renewed = true;
+        else if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs)
+          throw failure;
       }
     }
   }
 
   async #unary(
     endpoint: Endpoint,
-    service: Service,
-    name: string,
+    [service, name]: readonly [Service, string],
     request: object,
+    token: Token | undefined,
     untilMs: number,
-    withToken = true,
   ): Promise<object> {
     const method = methodOf(await loadLibrary(), service, name);
-    const metadata = await this.#metadata(endpoint, untilMs, withToken);
-    const client = await this.#client(endpoint);
+    const metadata = await this.#metadata(token);
+    const client = await endpoint.client();
     // gRPC counts in wall-clock time; a jump of it may end one call too early or too late.
     const deadline = Date.now() + Math.max(1, untilMs - nowMs());
     return new Promise((resolve, reject) => {
@@ -174,59 +164,57 @@ export class EtcdRpc {
 
   async #stream<Request, Response>(
     endpoint: Endpoint,
-    service: Service,
-    name: string,
-    bounded: boolean,
+    [service, name]: readonly [Service, string],
+    token: Token | undefined,
+    timeoutMs?: number,
   ): Promise<Stream<Request, Response>> {
-    const { timeoutMs } = this.#settings;
     const method = methodOf(await loadLibrary(), service, name);
-    const metadata = await this.#metadata(endpoint, nowMs() + timeoutMs, true);
+    const metadata = await this.#metadata(token);
     // A server that has lost its leader ends the stream instead of keeping silent on it.
     metadata.set("hasleader", "true");
-    const client = await this.#client(endpoint);
+    const client = await endpoint.client();
     return client.makeBidiStreamRequest(
       method.path,
       method.requestSerialize,
       method.responseDeserialize,
       metadata,
-      bounded ? { deadline: Date.now() + timeoutMs } : {},
+      timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
     ) as Stream<Request, Response>;
   }
 
-  async #metadata(endpoint: Endpoint, untilMs: number, withToken: boolean): Promise<Metadata> {
+  async #metadata(token: Token | undefined): Promise<Metadata> {
     const { grpc } = await loadLibrary();
     const metadata = new grpc.Metadata();
-    const { username, password } = this.#settings.address;
-    if (username === undefined || password === undefined || !withToken) return metadata;
-    this.#token ??= this.#authenticate(endpoint, username, password, untilMs);
-    metadata.set("token", await this.#token);
+    if (token !== undefined) metadata.set("token", await token);
     return metadata;
   }
 
-  async #authenticate(endpoint: Endpoint, name: string, password: string, untilMs: number): Promise<string> {
-    try {
-      const request = { name, password };
-      const answer = await this.#unary(endpoint, "Auth", "Authenticate", request, untilMs, false);
-      return (answer as { token: string }).token;
-    } catch (error) {
-      this.#token = undefined;
-      throw error;
-    }
+  async #authenticate(user: { readonly name: string; readonly password: string }): Token {
+    return (await this.#call<{ token: string }>("Auth", "Authenticate", user, false)).token;
   }
 
   /** After a failure the next server is asked; one that did not answer gets a new connection. */
-  #failed(endpoint: Endpoint, error: unknown): LockError {
+  #failed(endpoint: Endpoint, error: unknown, token: Token | undefined, sentMs: number): LockError {
     const code = codeOf(error);
-    if (code === CODE.unauthenticated) this.forgetToken();
+    if (isVoid(error) && token !== undefined) this.#login?.forget(token);
     if (code === CODE.unavailable) this.#moveFrom(endpoint);
     if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
-    endpoint.client?.close();
-    endpoint.client = undefined;
     this.#moveFrom(endpoint);
-    this.#onSilence();
+    if (endpoint.renewIfSilent(sentMs)) this.#onSilence();
     return backendError(`etcd at ${endpoint.address}: no answer within ${this.#settings.timeoutMs} ms`, {
       retryable: true,
     });
+  }
+
+  /** One that is dead may not even refuse; then the next one gets its share of the time. */
+  async #reachable(): Promise<Endpoint> {
+    const shareMs = this.#settings.timeoutMs / this.#endpoints.length;
+    for (let others = this.#endpoints.length - 1; others > 0; others--) {
+      const endpoint = this.#endpoint();
+      if (await endpoint.settles(nowMs() + shareMs)) return endpoint;
+      this.#moveFrom(endpoint);
+    }
+    return this.#endpoint();
   }
 
   #moveFrom(endpoint: Endpoint): void {
@@ -237,28 +225,5 @@ export class EtcdRpc {
     const endpoint = this.#endpoints[this.#at];
     if (this.#closed || endpoint === undefined) throw closedError();
     return endpoint;
-  }
-
-  async #client(endpoint: Endpoint): Promise<Client> {
-    const { grpc } = await loadLibrary();
-    if (this.#closed) throw closedError();
-    endpoint.client ??= new grpc.Client(endpoint.address, this.#credentials(grpc), {
-      "grpc.initial_reconnect_backoff_ms": 50,
-      "grpc.max_reconnect_backoff_ms": 1_000,
-      // etcd hangs up on whoever asks more often than every 5 s.
-      "grpc.keepalive_time_ms": 10_000,
-      "grpc.keepalive_timeout_ms": 5_000,
-      // What a session keeps may be many keys; they are ours.
-      "grpc.max_receive_message_length": -1,
-      // Connections are not shared with other backends of this process.
-      "grpc.use_local_subchannel_pool": 1,
-    });
-    return endpoint.client;
-  }
-
-  #credentials(grpc: Grpc): object {
-    const { secure, tls } = this.#settings;
-    if (!secure) return grpc.credentials.createInsecure();
-    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
   }
 }

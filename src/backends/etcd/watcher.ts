@@ -3,6 +3,8 @@ import type { EtcdRpc, WatchStream } from "./rpc.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
+/** How later versions than 3.4 name a watch that they refuse. */
+const NO_WATCH = "-1";
 
 export interface Watched {
   readonly key: Buffer;
@@ -74,9 +76,14 @@ export class Watcher {
     this.#opening = true;
     clearTimeout(this.#retry);
     try {
-      const { stream, broke } = await this.#rpc.openWatch();
+      const { stream, broke, refused } = await this.#rpc.openWatch();
       this.#stream = stream;
-      stream.on("data", (answer: WatchResponse) => this.#hear(answer));
+      stream.on("data", (answer: WatchResponse) => {
+        if (this.#hear(answer)) return;
+        // This user may not read there, or its token has become old: with a new one, and not at once.
+        refused();
+        stream.cancel();
+      });
       const onBroken = () => {
         if (this.#stream === stream) broke();
         this.#broke(stream);
@@ -104,26 +111,23 @@ export class Watcher {
     this.#retry = setTimeout(() => void this.#open(), delayMs).unref();
   }
 
-  #hear({ watch_id, canceled, compact_revision, events }: WatchResponse): void {
+  /** Says whether the watch stands, or has ended as it may. */
+  #hear({ watch_id, canceled, compact_revision, events }: WatchResponse): boolean {
     const standing = this.#standing.get(watch_id);
-    if (standing === undefined) return;
+    if (standing === undefined) return !(canceled && watch_id === NO_WATCH);
     const { watched } = standing;
     if (canceled && compact_revision !== "0") {
       // What it missed was compacted away: it has to look for itself.
       this.#standing.delete(watch_id);
       watched.on(undefined);
-      return;
+      return true;
     }
-    if (canceled) {
-      // This user may not read there, or its token has become old: with a new one, and not at once.
-      this.#rpc.forgetToken();
-      this.#stream?.cancel();
-      return;
-    }
+    if (canceled) return false;
     this.#failures = 0;
     for (const { type, kv } of events) {
       standing.from = BigInt(kv.mod_revision) + 1n;
       watched.on({ deleted: type === EVENT_DELETE, kv });
     }
+    return true;
   }
 }

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
 import {
@@ -53,6 +54,11 @@ export function readMysqlOptions(options: MysqlOptions): MysqlSettings {
   const address = url === undefined ? undefined : readDatabaseUrl("mysql", url, PORTS, tls);
   if (address !== undefined && address.database === undefined) {
     throw invalidOption("mysql: the url must name a database, as in mysql://host/locks.");
+  }
+  if (address?.tls !== undefined && isIP(address.host) !== 0) {
+    throw invalidOption(
+      "mysql: for TLS the url must name the host, not its address: mysql2 cannot hold a certificate against an address.",
+    );
   }
   return { ...readServerOptions(options), address, pool, prefix: readPrefix(prefix) };
 }

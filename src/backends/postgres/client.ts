@@ -1,4 +1,7 @@
+import { isIP } from "node:net";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { LockError } from "../../core/errors.js";
+import type { TlsTexts } from "../../core/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
 import { type OwnClient, SmallPool } from "./small-pool.js";
 
@@ -54,11 +57,18 @@ function configOf({ host, port, username, password, database, tls }: DatabaseAdd
     user: username ?? "postgres",
     password,
     database: database ?? username ?? "postgres",
-    ssl: tls === undefined ? false : { ...tls, rejectUnauthorized: true, servername: host },
+    ssl: tls === undefined ? false : secured(tls, host),
     connectionTimeoutMillis: timeoutMs,
     keepAlive: true,
     application_name: "locktender",
   };
+}
+
+/** The library would hold a certificate against "localhost" where the host is an address. */
+function secured(tls: TlsTexts, host: string) {
+  const check = (_: string, certificate: PeerCertificate) => checkServerIdentity(host, certificate);
+  const servername = isIP(host) === 0 ? { servername: host } : undefined;
+  return { ...tls, ...servername, rejectUnauthorized: true, checkServerIdentity: check };
 }
 
 export async function openPool(

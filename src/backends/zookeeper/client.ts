@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { describeHosts } from "../../core/address.js";
 import { nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
-import { closedError, isRefusal, refusal, unreachable } from "./errors.js";
+import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { closeSession, ERROR, type Handshake, type Request } from "./protocol.js";
 import { Trust } from "./trust.js";
@@ -10,6 +10,11 @@ import { Wire, type WireEvents } from "./wire.js";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 500;
+const ENDINGS: ReadonlySet<number | undefined> = new Set([
+  ERROR.sessionExpired,
+  ERROR.authFailed,
+  ERROR.authRequired,
+]);
 
 export type OnChange = (deleted: boolean) => void;
 
@@ -36,6 +41,9 @@ export class Client {
   #wire: Wire | undefined;
   #lastZxid = 0n;
   #server: number;
+  #attachedMs = nowMs();
+  /** How many times in a row a connection did not last. */
+  #briefly = 0;
   /** Requests that come while it is not connected. */
   readonly #waiting = new Set<{ attached(): void; failed(error: LockError): void }>();
   #over: LockError | undefined;
@@ -53,7 +61,7 @@ export class Client {
     this.#password = session.password;
     this.#server = server;
     this.#trust = new Trust(session.timeoutMs);
-    this.#trust.attached(sent.atMs);
+    this.#trust.attached(sent);
     // Making a session takes a majority.
     this.#trust.proven(sent);
   }
@@ -146,7 +154,7 @@ export class Client {
   #attach(wire: Wire, relay: Relay): void {
     this.#wire = wire;
     relay.events = {
-      sending: (atMs) => this.#trust.sending(atMs),
+      answered: (sent) => this.#trust.answered(sent),
       proven: (sent) => this.#trust.proven(sent),
       changed: (path, deleted) => this.#changed(path, deleted),
       lost: (error) => this.#lost(wire, error),
@@ -167,7 +175,7 @@ export class Client {
     this.#watches.clear();
     if (this.#over !== undefined) return;
     // It is over; and whoever is not let in will not be let in by trying again.
-    if (isRefusal(error, ERROR.sessionExpired) || isRefusal(error, ERROR.authFailed)) this.#end(error);
+    if (ENDINGS.has(refusalCode(error))) this.#end(error);
     else void this.#reattach();
   }
 
@@ -179,6 +187,9 @@ export class Client {
   async #reattach(): Promise<void> {
     const { hosts } = this.#settings.address;
     const lostMs = nowMs();
+    // One that lets us in and closes at once would otherwise keep us busy.
+    if (lostMs - this.#attachedMs < LONGEST_PAUSE_MS) await pause(++this.#briefly);
+    else this.#briefly = 0;
     for (let attempt = 1; this.#over === undefined; attempt++) {
       const restMs = lostMs + this.timeoutMs - nowMs();
       if (restMs <= 0) break;
@@ -199,7 +210,13 @@ export class Client {
           opened.wire.close(closedError());
           return;
         }
-        this.#trust.attached(opened.sent.atMs);
+        if (opened.session.timeoutMs < this.timeoutMs) {
+          // By taking it over, a server that allows less has cut short what others were promised of it.
+          opened.wire.close(closedError());
+          break;
+        }
+        this.#trust.attached(opened.sent);
+        this.#attachedMs = nowMs();
         this.#attach(opened.wire, relay);
         for (const { attached } of [...this.#waiting]) attached();
         this.#events?.reattached();
@@ -231,8 +248,8 @@ export class Client {
 /** Where the events of a wire go is known only when it stands. */
 class Relay implements WireEvents {
   events: WireEvents | undefined;
-  sending(atMs: number): void {
-    this.events?.sending(atMs);
+  answered(sent: Sent): void {
+    this.events?.answered(sent);
   }
   proven(sent: Sent): void {
     this.events?.proven(sent);

@@ -14,7 +14,7 @@ const NAMES: ReadonlyMap<number, string> = new Map([
   [-114, "InvalidACL"],
   [ERROR.authFailed, "AuthFailed"],
   [ERROR.sessionMoved, "SessionMoved"],
-  [-124, "SessionClosedRequireAuth"],
+  [ERROR.authRequired, "SessionClosedRequireAuth"],
   [-125, "QuotaExceeded"],
   [-127, "Throttled"],
 ]);
@@ -27,7 +27,7 @@ const ADVICE: ReadonlyMap<number, string> = new Map([
   ],
   [ERROR.authFailed, "The servers do not take these credentials."],
   [-114, "The option acl says creator, but the url has no user and password."],
-  [-124, "The servers want a user: zookeeper://user:password@host."],
+  [ERROR.authRequired, "The servers want a user: zookeeper://user:password@host."],
   [-108, "Something in the way of the prefix is an ephemeral node."],
 ]);
 

@@ -1,10 +1,11 @@
 import type { Force, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
+import { readShown } from "../../core/shown.js";
 import { refusal, unless } from "./errors.js";
-import { parentOf, readValue } from "./place.js";
+import { parentOf } from "./place.js";
 import { ERROR, getData, multi, remove, setData } from "./protocol.js";
-import type { Session } from "./session.js";
+import { bellsOf, type Session } from "./session.js";
 
 /** How long a claim that is gone can still learn why. */
 const KEPT_MS = 60_000;
@@ -66,7 +67,9 @@ export async function takeAway(
   const path = `${parent}/${victim.node}`;
   const read = await client.send(getData(path, false)).catch(unless(ERROR.noNode));
   if (read === undefined) return false;
-  const bell = readValue(read.data)?.bell;
+  const said = readShown(read.data)?.bell;
+  // Whoever may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
+  const bell = said?.startsWith(bellsOf(root)) ? said : undefined;
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const words = bell && (await client.send(getData(bell, false)).catch(unless(ERROR.noNode)));
     if (!bell || !words) {

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { lookForSleepMs, type Sent, sendingNow } from "../../core/clock.js";
+import { type Sent, sendingNow } from "../../core/clock.js";
 import { takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { connectFrame, type Handshake } from "./protocol.js";
@@ -31,7 +31,11 @@ export function greet(
     let sent = sendingNow();
     let received: Buffer = Buffer.alloc(0);
     const onClose = () =>
-      fail(new Error("the server closes connections at once. Has the ensemble no quorum?"));
+      fail(
+        new Error(
+          "the server closes connections at once. Has the ensemble no quorum, or this host too many connections (maxClientCnxns)?",
+        ),
+      );
     const onData = (bytes: Buffer) => {
       received = Buffer.concat([received, bytes]);
       try {
@@ -43,9 +47,12 @@ export function greet(
         fail(error);
       }
     };
+    // That it closes comes as an error if it has not read what we said, or we say it later.
+    const onError = (error: Error & { readonly code?: string }) =>
+      !secure && ["ECONNRESET", "EPIPE"].includes(error.code ?? "") ? onClose() : fail(error);
     const stop = () => {
       clearTimeout(timer);
-      socket.off("close", onClose).off("data", onData).off("error", fail);
+      socket.off("close", onClose).off("data", onData).off("error", onError);
       // Whatever becomes of it before it is used or destroyed must not end the process.
       socket.on("error", () => {});
     };
@@ -54,9 +61,8 @@ export function greet(
       reject(error);
     };
     const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
-    socket.on("close", onClose).on("data", onData).on("error", fail);
+    socket.on("close", onClose).on("data", onData).on("error", onError);
     socket.once(secure ? "secureConnect" : "connect", () => {
-      lookForSleepMs();
       sent = sendingNow();
       socket.write(connectFrame(handshake));
     });

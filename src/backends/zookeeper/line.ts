@@ -1,8 +1,8 @@
 import { admit } from "../../core/claim.js";
 import type { Client } from "./client.js";
 import { unless } from "./errors.js";
-import { type ListedClaim, readClaims } from "./names.js";
-import { ERROR, getChildren, sync } from "./protocol.js";
+import { type ListedClaim, numbersAreUsedUp, readClaims } from "./names.js";
+import { ERROR, getChildren, getData, sync } from "./protocol.js";
 
 /**
  * Reads who stands in line. Whoever asks gets an answer to a question that was sent after it asked, so it sees
@@ -34,9 +34,8 @@ export class Lines {
   /** What anybody has done before this, too: other servers may be ahead of ours. */
   async latest(parent: string): Promise<readonly ListedClaim[]> {
     const syncing = this.#client.send(sync(parent));
-    const reading = this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
-    const [, nodes] = await Promise.all([syncing, reading]);
-    return readClaims(nodes ?? []);
+    const [, line] = await Promise.all([syncing, this.#list(parent)]);
+    return line;
   }
 
   #start(parent: string): Promise<readonly ListedClaim[]> {
@@ -47,12 +46,62 @@ export class Lines {
 
   async #read(parent: string): Promise<readonly ListedClaim[]> {
     try {
-      const nodes = await this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
-      return readClaims(nodes ?? []);
+      return await this.#list(parent);
     } finally {
       this.#running.delete(parent);
     }
   }
+
+  async #list(parent: string): Promise<readonly ListedClaim[]> {
+    const nodes = await this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
+    const claims = readClaims(nodes ?? []);
+    return numbersAreUsedUp(claims) ? this.#byCreation(parent, claims) : claims;
+  }
+
+  /** At the price of one more request per claim, until the name is free for a while and its node begins anew. */
+  async #byCreation(parent: string, claims: readonly ListedClaim[]): Promise<readonly ListedClaim[]> {
+    const looks = claims.map(async (claim) => {
+      const read = await this.#client
+        .send(getData(`${parent}/${claim.node}`, false))
+        .catch(unless(ERROR.noNode));
+      return read === undefined ? [] : [{ claim, czxid: read.stat.czxid }];
+    });
+    const standing = (await Promise.all(looks)).flat();
+    return standing.sort((a, b) => Number(a.czxid - b.czxid)).map(({ claim }) => claim);
+  }
+}
+
+/** The first place of each claim in a line; made once for all who look where they stand in it. */
+const positions = new WeakMap<readonly ListedClaim[], ReadonlyMap<string, number>>();
+
+function positionOf(line: readonly ListedClaim[], id: string): number | undefined {
+  let known = positions.get(line);
+  if (known === undefined) {
+    // From the end, so that of several with one id the first stays.
+    known = new Map(line.map((claim, at) => [claim.id, at] as const).reverse());
+    positions.set(line, known);
+  }
+  return known.get(id);
+}
+
+/**
+ * Who stands before a claim; `undefined` if it is not in line itself. Its orphans were made by a session of
+ * before, which we have given up and the servers not yet.
+ */
+export function aheadOf(
+  line: readonly ListedClaim[],
+  { id, node }: { readonly id: string; readonly node: string | undefined },
+): { readonly ahead: readonly ListedClaim[]; readonly orphans: readonly ListedClaim[] } | undefined {
+  const first = positionOf(line, id);
+  if (first === undefined) return undefined;
+  if (line[first]?.node === node) return { ahead: line.slice(0, first), orphans: [] };
+  const at = line.findIndex((claim) => claim.node === node);
+  if (at === -1) return undefined;
+  const ahead = line.slice(0, at);
+  return {
+    ahead: ahead.filter((claim) => claim.id !== id),
+    orphans: ahead.filter((claim) => claim.id === id),
+  };
 }
 
 /** How many of these claims are granted. A stranger's fits beside nobody, whatever the capacity. */

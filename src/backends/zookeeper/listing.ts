@@ -1,8 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
+import { readShown, STRANGER } from "../../core/shown.js";
 import { unless } from "./errors.js";
 import { capacityOf } from "./line.js";
 import { decodeName, type ListedClaim } from "./names.js";
-import { parentOf, readValue } from "./place.js";
+import { type ClaimValue, parentOf } from "./place.js";
 import { ERROR, getChildren, getData, sync } from "./protocol.js";
 import type { Session } from "./session.js";
 
@@ -63,14 +64,14 @@ async function readClaim(
   const read = await session.client.send(getData(`${parent}/${node}`, false)).catch(unless(ERROR.noNode));
   // Gone meanwhile; or a node that lives by no session, which is nobody's lock.
   if (read === undefined || read.stat.ephemeralOwner === 0n) return undefined;
-  const value = readValue(read.data);
+  const value = readShown<ClaimValue>(read.data);
   const sinceMs = read.stat.ctimeMs + (value?.granted ?? 0);
   return {
     name,
     id,
     ticket: read.stat.czxid,
     weight,
-    owner: value?.owner ?? { instance: "another program", host: "unknown", pid: 0 },
+    owner: value?.owner ?? STRANGER,
     note: value?.note ?? "",
     // The server's wall clock against ours.
     ageMs: Math.max(0, Date.now() - sinceMs),

@@ -50,14 +50,23 @@ export interface ListedClaim {
   readonly capacity: number | undefined;
 }
 
+const LAST_NUMBER = 2 ** 31 - 1;
 const OURS = /^_c_(.+)-(\d+)of(\d+)-lock-(-?\d{9,10})$/;
 /** Ten digits; a minus counts as one of them, except before the longest. One that follows `lock-` is a minus. */
 const STRANGERS = /(?:lock-|(?<=-))(-\d{9,10})$|(?:^|\D)(\d{10})$/;
 
-/** In the order of their coming. The sequence is a signed number of 32 bits that wraps around. */
+/** In the order of their numbers, which is that of their coming until the numbers are used up. */
 export function readClaims(nodes: readonly string[]): ListedClaim[] {
   const claims = nodes.flatMap((node) => readClaim(node) ?? []);
-  return claims.sort((a, b) => (a.sequence - b.sequence) | 0);
+  return claims.sort((a, b) => a.sequence - b.sequence);
+}
+
+/**
+ * The numbers have 32 bits. After the last one a server gives that again and again, and while several come at
+ * once, those from the other end.
+ */
+export function numbersAreUsedUp(claims: readonly ListedClaim[]): boolean {
+  return claims.some(({ sequence }) => sequence < 0 || sequence === LAST_NUMBER);
 }
 
 function readClaim(node: string): ListedClaim | undefined {

@@ -52,6 +52,7 @@ export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettin
   if ((username === undefined) !== (password === undefined)) {
     throw invalidOption("zookeeper: the url needs a user name and a password, or neither.");
   }
+  if (username?.includes(":")) throw invalidOption("zookeeper: a user name there has no colon in it.");
   if (typeof prefix !== "string" || prefix.length > 100 || prefix.includes("%")) {
     throw invalidOption("prefix: at most 100 characters, and no percent.");
   }

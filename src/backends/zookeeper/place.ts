@@ -1,29 +1,16 @@
 import type { ClaimRequest } from "../../core/backend.js";
 import type { Owner } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
+import type { Shown } from "../../core/shown.js";
 import { claimNode, encodeName } from "./names.js";
 import type { Session } from "./session.js";
 
 /** What is written into a claim's node, for people. */
-export interface ClaimValue {
-  readonly owner: Owner;
-  readonly note: string;
-  /** The node where its process hears that it was taken away. */
-  readonly bell: string;
+export interface ClaimValue extends Shown {
   /** How long its session lasts without being heard of. */
   readonly ttl: number;
   /** How many milliseconds after it came it was granted. */
   readonly granted?: number;
-}
-
-/** `undefined`: not written by us. */
-export function readValue(data: Buffer): ClaimValue | undefined {
-  try {
-    const read = JSON.parse(data.toString()) as Partial<ClaimValue>;
-    return typeof read.bell === "string" && typeof read.owner === "object" ? (read as ClaimValue) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 export function parentOf(root: string, name: string): string {

@@ -33,6 +33,7 @@ export const ERROR = {
   sessionExpired: -112,
   authFailed: -115,
   sessionMoved: -118,
+  authRequired: -124,
 } as const;
 
 export interface Acl {

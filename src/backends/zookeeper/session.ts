@@ -6,6 +6,11 @@ import { create, ERROR, getData, getEphemerals, MODE, type Request, setData } fr
 
 const NOTHING = Buffer.alloc(0);
 
+/** What the paths of all bells begin with. */
+export function bellsOf(root: string): string {
+  return `${root}/%bell-`;
+}
+
 /**
  * A session of ZooKeeper that many claims share, with two nodes of its own: one to write to, because only that
  * shows that the session is alive, and the bell, where others leave word for it.
@@ -29,7 +34,7 @@ export class Session {
     this.#acl = acl;
     const id = BigInt.asUintN(64, client.id).toString(16);
     this.#path = `${root}/%session-${id}`;
-    this.bell = `${root}/%bell-${id}`;
+    this.bell = `${bellsOf(root)}${id}`;
     this.#onBell = () => onBell(this);
   }
 

@@ -65,12 +65,20 @@ export class Sessions {
     );
   }
 
+  #allowed(timeoutMs: number): number {
+    return Math.ceil(Math.min(Math.max(timeoutMs, this.#shortestMs), this.#longestMs));
+  }
+
   async #get(timeoutMs: number): Promise<Session> {
     if (this.#closed) throw new LockError("closed", "the connection to ZooKeeper is closed.");
-    const askedMs = Math.ceil(Math.min(Math.max(timeoutMs, this.#shortestMs), this.#longestMs));
+    const wantedMs = this.#allowed(timeoutMs);
+    let askedMs = wantedMs;
     for (const one of this.#opened) {
       if (one.session?.gone) this.#opened.delete(one);
-      else if (one.timeoutMs >= askedMs && one.timeoutMs <= askedMs * SHARED_UP_TO) return one.opening;
+      else if (one.timeoutMs >= wantedMs && one.timeoutMs <= wantedMs * SHARED_UP_TO) return one.opening;
+      // Times that differ by little, each longer than the one before, would need a session each.
+      else if (one.timeoutMs < wantedMs && one.timeoutMs * SHARED_UP_TO >= wantedMs)
+        askedMs = this.#allowed(Math.floor(wantedMs * SHARED_UP_TO));
     }
     const opened: Opened = {
       timeoutMs: askedMs,

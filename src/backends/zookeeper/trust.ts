@@ -1,21 +1,22 @@
-import { lookForSleepMs, type Sent } from "../../core/clock.js";
+import { lookForSleepMs, nowMs, type Sent } from "../../core/clock.js";
 
 /**
  * Until when a session may be trusted to be alive. Servers answer pings and reads by themselves, also when they
- * are cut off from their leader, so only an acknowledged write counts, from the moment of its sending. The leader
- * itself hears of a session from the server that it is connected to, some moments later, in the answers to its
- * own pings (every half tick; a session lasts at least two ticks). What it is known to have heard is therefore
- * what was sent before that write: at most a third of the timeout earlier, while something is sent that often.
- * So two thirds of the timeout are safe.
+ * are cut off from their leader, so only an acknowledged write counts, from the moment of its sending. And the
+ * leader hears of a session only from the server that it is connected to, in the answers to its own pings: every
+ * half tick, and a session lasts at least two ticks. So what it surely has heard of is what that server had
+ * answered a quarter of the timeout before the write was sent, and from the sending of that the session lasts for
+ * its timeout. The wire sees to it that this is at most another twelfth earlier, so two thirds are left.
  */
 export class Trust {
   readonly #timeoutMs: number;
   #deadlineMs = -Infinity;
   /** How long the machine had slept when the write that counts was sent. */
   #sleptMs = 0;
-  #lastSentMs = -Infinity;
-  /** After a longer silence of ours, less is known for a moment. */
-  #silence: { readonly fromMs: number; readonly toMs: number; readonly limitMs: number } | undefined;
+  /** What the leader itself was asked: to make the session, or to take it over to another server. */
+  #attached: Sent = { atMs: -Infinity, sleptMs: 0 };
+  /** What was answered since then, and when, the oldest first. */
+  readonly #answered: { readonly sent: Sent; readonly atMs: number }[] = [];
 
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
@@ -26,27 +27,26 @@ export class Trust {
     return this.#deadlineMs - (lookForSleepMs() - this.#sleptMs);
   }
 
-  /** The leader has made the session, or taken it over to another server. */
-  attached(sentMs: number): void {
-    this.#lastSentMs = sentMs;
-    this.#silence = undefined;
+  attached(sent: Sent): void {
+    this.#attached = sent;
+    this.#answered.length = 0;
   }
 
-  /** Anything is sent. */
-  sending(atMs: number): void {
-    const timeoutMs = this.#timeoutMs;
-    if (atMs - this.#lastSentMs > timeoutMs / 3) {
-      this.#silence = { fromMs: atMs, toMs: atMs + timeoutMs / 4, limitMs: this.#lastSentMs + timeoutMs };
-    }
-    this.#lastSentMs = atMs;
+  /** Anything that was sent then has been answered. */
+  answered(sent: Sent, atMs = nowMs()): void {
+    const answered = this.#answered;
+    // Of a busy connection not all of it is remembered.
+    if (sent.atMs - (answered.at(-1)?.sent.atMs ?? -Infinity) < this.#timeoutMs / 100) return;
+    answered.push({ sent, atMs });
+    while ((answered[0]?.sent.atMs ?? Infinity) < atMs - this.#timeoutMs) answered.shift();
   }
 
   /** A write that was sent then has been acknowledged. */
   proven({ atMs, sleptMs }: Sent): void {
-    const silence = this.#silence;
-    const recent = silence !== undefined && atMs >= silence.fromMs && atMs < silence.toMs;
-    const longestMs = atMs + (this.#timeoutMs * 2) / 3;
-    const untilMs = recent ? Math.min(longestMs, silence.limitMs) : longestMs;
+    const heardByMs = atMs - this.#timeoutMs / 4;
+    const heard = this.#answered.findLast((one) => one.atMs <= heardByMs)?.sent ?? this.#attached;
+    const livesUntilMs = heard.atMs + this.#timeoutMs - (sleptMs - heard.sleptMs);
+    const untilMs = Math.min(atMs + (this.#timeoutMs * 2) / 3, livesUntilMs);
     if (untilMs + sleptMs <= this.#deadlineMs + this.#sleptMs) return;
     this.#deadlineMs = untilMs;
     this.#sleptMs = sleptMs;

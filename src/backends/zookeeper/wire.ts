@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { lookForSleepMs, nowMs, type Sent, sendingNow } from "../../core/clock.js";
+import { nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { describeFailure, refusal, unreachable } from "./errors.js";
 import { dial, greet } from "./greeting.js";
@@ -20,6 +20,13 @@ import {
 /** How many times as long a request may wait if others before it are answered meanwhile. */
 const MOST_PATIENCE = 10;
 
+/** After these a server has nothing more to say. */
+const LAST_WORDS: ReadonlySet<number> = new Set([
+  ERROR.sessionMoved,
+  ERROR.sessionExpired,
+  ERROR.authRequired,
+]);
+
 interface Pending {
   readonly request: Request<unknown>;
   readonly sent: Sent;
@@ -28,8 +35,8 @@ interface Pending {
 }
 
 export interface WireEvents {
-  /** Something goes out now; and a write that went out then was acknowledged. */
-  sending(atMs: number): void;
+  /** What went out then has been answered; and it was a write that was acknowledged. */
+  answered(sent: Sent): void;
   proven(sent: Sent): void;
   /** The node of a watch was deleted, or only changed. */
   changed(path: string, deleted: boolean): void;
@@ -52,7 +59,7 @@ export class Wire {
   /** When something last arrived. */
   #heardMs = nowMs();
   /** A ping is out since then. */
-  #pingMs: number | undefined;
+  #pinged: Sent | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #pinger: NodeJS.Timeout | undefined;
   #failure: LockError | undefined;
@@ -102,8 +109,8 @@ export class Wire {
     socket.on("error", (error) => this.#fail(unreachable(this.#where, describeFailure(error), error)));
     socket.on("close", () => this.#fail(unreachable(this.#where, "the server has closed the connection.")));
     if (username !== undefined && password !== undefined) this.#out(authFrame(username, password));
-    // Often enough that the leader always knows of the last third of the timeout: see trust.ts.
-    this.#pinger = setInterval(() => this.#ping(timeoutMs / 8), timeoutMs / 4).unref();
+    // So often that something is answered in every twelfth of the timeout, also if that takes a moment: see trust.ts.
+    this.#pinger = setInterval(() => this.#ping(timeoutMs / 60), timeoutMs / 20).unref();
     if (rest.length > 0) this.#received(rest);
   }
 
@@ -133,9 +140,7 @@ export class Wire {
   }
 
   #out(frame: Buffer): Sent {
-    lookForSleepMs();
     const sent = sendingNow();
-    this.#events.sending(sent.atMs);
     this.#lastSentMs = sent.atMs;
     // All that is asked for in one turn goes out as one packet.
     if (this.#outgoing.length === 0) queueMicrotask(() => this.#flush());
@@ -151,8 +156,8 @@ export class Wire {
   }
 
   #ping(quietMs: number): void {
-    if (this.#pingMs !== undefined || nowMs() - this.#lastSentMs < quietMs) return;
-    this.#pingMs = this.#out(pingFrame()).atMs;
+    if (this.#pinged !== undefined || nowMs() - this.#lastSentMs < quietMs) return;
+    this.#pinged = this.#out(pingFrame());
     this.#watchPending();
   }
 
@@ -169,7 +174,7 @@ export class Wire {
   #look(): void {
     this.#watchdog = undefined;
     const [oldest] = this.#pending.values();
-    const sinceMs = Math.min(oldest?.sent.atMs ?? Infinity, this.#pingMs ?? Infinity);
+    const sinceMs = Math.min(oldest?.sent.atMs ?? Infinity, this.#pinged?.atMs ?? Infinity);
     if (sinceMs === Infinity) return;
     const replyMs = this.#replyMs;
     const untilMs = Math.min(Math.max(sinceMs, this.#heardMs) + replyMs, sinceMs + replyMs * MOST_PATIENCE);
@@ -209,7 +214,8 @@ export class Wire {
     const code = from.int();
     if (zxid > this.lastZxid) this.lastZxid = zxid;
     if (xid === XID.ping) {
-      this.#pingMs = undefined;
+      if (this.#pinged !== undefined) this.#events.answered(this.#pinged);
+      this.#pinged = undefined;
     } else if (xid === XID.watchEvent) {
       const type = from.int();
       from.int();
@@ -226,6 +232,7 @@ export class Wire {
     if (pending === undefined) throw new Error("an answer to nothing");
     this.#pending.delete(xid);
     if (this.#pending.size === 0) this.#watchdog?.unref();
+    this.#events.answered(pending.sent);
     if (code === 0) {
       if (pending.request.writes) this.#events.proven(pending.sent);
       pending.resolve(pending.request.read(from));
@@ -233,8 +240,8 @@ export class Wire {
     }
     const error = refusal(code, this.#where);
     pending.reject(error);
-    // The session is connected elsewhere, or nowhere: there is nothing to be had here any more.
-    if (code === ERROR.sessionMoved || code === ERROR.sessionExpired) this.#fail(error);
+    // The session is connected elsewhere, or nowhere, or not let in: there is nothing to be had here any more.
+    if (LAST_WORDS.has(code)) this.#fail(error);
   }
 
   #fail(error: LockError): void {

@@ -241,7 +241,8 @@ export const network: readonly Case[] = [
       const name = bench.name();
       const watcher = bench.connect();
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
-      await locks.mutex(bench.name()).run(() => undefined);
+      // Held all the while, so that a session which the two share lives on.
+      await locks.mutex(bench.name()).acquire();
       const held = proxy.holdBack((data) => data.includes(name));
       const controller = new AbortController();
       const asked = locks.mutex(name).acquire({ signal: controller.signal });

@@ -1,0 +1,109 @@
+import type { Gone, Ring } from "../../core/backend.js";
+import { isRefusal, reachedNobody } from "./errors.js";
+import { Obituaries } from "./forcing.js";
+import { aheadOf } from "./line.js";
+import type { ListedClaim } from "./names.js";
+import type { ZooKeeperSettings } from "./options.js";
+import type { ZooKeeperPlace } from "./place.js";
+import { ERROR, remove } from "./protocol.js";
+import type { Session } from "./session.js";
+import { Sessions } from "./sessions.js";
+import { Shown } from "./shown.js";
+import { Timers } from "./timers.js";
+
+/** On how many sessions one request may be tried, each of which turns out to be over. */
+const MOST_SESSIONS = 3;
+
+/** What all operations of one connection share: its sessions, and the claims that it has made. */
+export class Desk {
+  readonly root: string;
+  readonly sessions: Sessions;
+  readonly places = new Map<string, ZooKeeperPlace>();
+  readonly rings = new Map<string, Ring>();
+  readonly timers = new Timers();
+  readonly shown = new Shown(this.timers);
+  readonly #obituaries = new Obituaries();
+
+  constructor(settings: ZooKeeperSettings, onReattached: (session: Session) => void) {
+    this.root = settings.root;
+    this.sessions = new Sessions(settings, {
+      bell: (session) => this.#listen(session),
+      reattached: (session) => {
+        this.#listen(session);
+        onReattached(session);
+      },
+      gone: (session) => this.#sessionGone(session),
+    });
+  }
+
+  placesOf(session: Session): readonly ZooKeeperPlace[] {
+    return [...this.places.values()].filter((place) => place.session === session);
+  }
+
+  forget(place: ZooKeeperPlace): void {
+    place.stopWatching();
+    this.shown.forget(place);
+    if (this.places.get(place.id) === place) this.places.delete(place.id);
+  }
+
+  /** Who stands before it; `undefined` if it is not in line itself. */
+  aheadOf(place: ZooKeeperPlace, line: readonly ListedClaim[]): readonly ListedClaim[] | undefined {
+    const found = aheadOf(line, place);
+    for (const { node } of found?.orphans ?? []) {
+      place.session.client.send(remove(`${place.parent}/${node}`)).catch(() => undefined);
+    }
+    return found?.ahead;
+  }
+
+  /** It is not there any more: why? */
+  async goneAfter(place: ZooKeeperPlace): Promise<Gone> {
+    this.forget(place);
+    return place.session.gone ? { state: "gone", loss: "session" } : this.goneOf(place.id);
+  }
+
+  async goneOf(id: string): Promise<Gone> {
+    const known = this.#obituaries.of(id);
+    if (known !== undefined) return known;
+    // The bell may have been rung a moment ago.
+    const listening = this.sessions.live.map((one) =>
+      this.#obituaries.listen(one, (...at) => this.#ringGone(...at)),
+    );
+    await Promise.all(listening);
+    return this.#obituaries.of(id) ?? { state: "gone", loss: "taken" };
+  }
+
+  #listen(session: Session): void {
+    this.#obituaries.listen(session, (id, gone) => this.#ringGone(id, gone)).catch(() => undefined);
+  }
+
+  #ringGone(id: string, gone: Gone): void {
+    const place = this.places.get(id);
+    if (place?.ticket === undefined) return;
+    this.forget(place);
+    this.rings.get(id)?.({ ...gone, ticket: place.ticket });
+  }
+
+  #sessionGone(session: Session): void {
+    const gone: Gone = { state: "gone", loss: "session" };
+    for (const place of this.placesOf(session)) {
+      this.#obituaries.add(place.id, gone);
+      if (place.ticket === undefined) this.forget(place);
+      else this.#ringGone(place.id, gone);
+    }
+  }
+}
+
+/**
+ * A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. And
+ * what was written to a connection that the server had closed long before, while we did not run, reached nobody.
+ */
+export async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await act();
+    } catch (error) {
+      const inVain = isRefusal(error, ERROR.sessionExpired) || reachedNobody(error);
+      if (!inVain || attempt === MOST_SESSIONS) throw error;
+    }
+  }
+}

@@ -1,0 +1,9 @@
+import { inject } from "vitest";
+import type { SharedName, SharedServer } from "./host.js";
+
+/** A server that all tests share, under names or keys of their own; nobody breaks it. */
+export async function shared(name: SharedName): Promise<SharedServer> {
+  const response = await fetch(`${inject("servers")}/${name}`);
+  if (!response.ok) throw new Error(await response.text());
+  return (await response.json()) as SharedServer;
+}

@@ -1,0 +1,37 @@
+import { describe, expect, test } from "vitest";
+import { aheadOf } from "#lib/backends/zookeeper/line.js";
+import { readClaims } from "#lib/backends/zookeeper/names.js";
+
+const node = (id: string, sequence: number) => `_c_${id}-1of1-lock-${`${sequence}`.padStart(10, "0")}`;
+const nodes = (claims: readonly { readonly node: string }[] | undefined) =>
+  claims?.map((claim) => claim.node);
+
+describe("who stands before a claim", () => {
+  const all = [node("a", 1), node("b", 2), node("c", 3), node("b", 4), node("d", 5)];
+  const line = readClaims(all);
+
+  test("all who came earlier", () => {
+    const found = aheadOf(line, { id: "c", node: node("c", 3) });
+    expect(nodes(found?.ahead)).toEqual(all.slice(0, 2));
+    expect(found?.orphans).toEqual([]);
+  });
+
+  test("but not what an earlier session has made of the same claim", () => {
+    const found = aheadOf(line, { id: "b", node: node("b", 4) });
+    expect(nodes(found?.ahead)).toEqual([node("a", 1), node("c", 3)]);
+    expect(nodes(found?.orphans)).toEqual([node("b", 2)]);
+  });
+
+  test("nobody knows, if it is not in line", () => {
+    expect(aheadOf(line, { id: "e", node: node("e", 6) })).toBe(undefined);
+    expect(aheadOf(line, { id: "b", node: node("b", 7) })).toBe(undefined);
+  });
+
+  test("twenty thousand of one process find their places in a moment", () => {
+    const long = readClaims(Array.from({ length: 20_000 }, (_, index) => node(`n${index}`, index)));
+    const startMs = performance.now();
+    for (const claim of long) aheadOf(long, claim);
+    // One by one from the beginning of the line it takes several times as long.
+    expect(performance.now() - startMs).toBeLessThan(2_000);
+  });
+});
