@@ -39,7 +39,9 @@ export interface PostgresSetup {
 export async function startPostgres(setup: PostgresSetup = {}): Promise<Postgres> {
   const port = await freePort();
   const settings = ["fsync = off", "listen_addresses = '127.0.0.1'", "max_connections = 300"];
-  settings.push("unix_socket_directories = ''", "shared_buffers = 32MB", ...(setup.settings ?? []));
+  settings.push("unix_socket_directories = ''", "shared_buffers = 32MB");
+  // In its folder: what lies elsewhere would outlive a server that is killed.
+  settings.push("dynamic_shared_memory_type = mmap", ...(setup.settings ?? []));
   const [program = "", ...before] = [...asUser(USER), binary("postgres")];
   const process = await ServerProcess.start({
     name: `postgres-${port}`,
