@@ -32,6 +32,16 @@ const openZooKeeper: Open = async (url, prefix) => {
   return zookeeper(prefix === undefined ? { url } : { url, prefix });
 };
 
+const openPostgres: Open = async (url, prefix) => {
+  const { postgres } = await import("./backends/postgres/index.js");
+  return postgres(prefix === undefined ? { url } : { url, prefix });
+};
+
+const openMysql: Open = async (url, prefix) => {
+  const { mysql } = await import("./backends/mysql/index.js");
+  return mysql(prefix === undefined ? { url } : { url, prefix });
+};
+
 const openMemory: Open = async (url, prefix) => {
   refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
   refuseSlashes(url, /^memory:\/\//, "memory: or memory:name, without slashes");
@@ -62,6 +72,10 @@ const ENGINES = new Map<string, Open>([
   ["etcds", openEtcd],
   ["zookeeper", openZooKeeper],
   ["zookeepers", openZooKeeper],
+  ["postgres", openPostgres],
+  ["postgresql", openPostgres],
+  ["mysql", openMysql],
+  ["mariadb", openMysql],
 ]);
 
 /** Opens the engine that the URL names, and makes sure that it answers. */

@@ -29,6 +29,8 @@ beforeAll(async () => {
     const source = text
       .replaceAll("redis://127.0.0.1:6379", url)
       .replaceAll("etcd://127.0.0.1:2379", (await shared("etcd")).url)
+      .replaceAll("postgres://127.0.0.1:5432", (await shared("postgres")).url)
+      .replaceAll("mysql://127.0.0.1:3306/locks", (await shared("mariadb")).url)
       .replaceAll("zookeeper://127.0.0.1:2181", (await shared("zookeeper")).url)
       .replaceAll(/redlock:\/\/[\d.:,]+/g, (await shared("redlock")).url)
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);

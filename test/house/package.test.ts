@@ -12,9 +12,29 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
-const ENTRIES = ["", "/core", "/etcd", "/memory", "/redis", "/redlock", "/sqlite", "/zookeeper", "/testing"];
-const SUBPATHS = ENTRIES.map((path) => `locktender${path}`);
-const CLIENTS = ["@grpc/grpc-js", "@grpc/proto-loader", "ioredis", "redis", "libsql", "better-sqlite3"];
+const SUBPATHS = [
+  "",
+  "/core",
+  "/etcd",
+  "/memory",
+  "/mysql",
+  "/postgres",
+  "/redis",
+  "/redlock",
+  "/sqlite",
+  "/zookeeper",
+  "/testing",
+].map((path) => `locktender${path}`);
+const CLIENTS = [
+  "@grpc/grpc-js",
+  "@grpc/proto-loader",
+  "ioredis",
+  "redis",
+  "libsql",
+  "better-sqlite3",
+  "pg",
+  "mysql2",
+];
 const SEALED = '{ "exports": { ".": null, "./*": null } }';
 
 /** Uses every entry, and would not compile if one of them had no types. */

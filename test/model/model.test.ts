@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { etcd } from "locktender/etcd";
+import { mysql } from "locktender/mysql";
+import { postgres } from "locktender/postgres";
 import { type RedisOptions, redis } from "locktender/redis";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import { sqlite } from "locktender/sqlite";
@@ -24,6 +26,8 @@ const servers = {
   zookeeper: await shared("zookeeper"),
   zookeepers: await shared("zookeeper-ensemble"),
   redlock: await shared("redlock"),
+  mariadb: await shared("mariadb"),
+  postgres: await shared("postgres"),
 };
 const prefix = `model-${process.pid}`;
 
@@ -33,6 +37,8 @@ const engines = {
   "an etcd ensemble": () => etcd({ url: servers.etcds.url, prefix }),
   zookeeper: () => zookeeper({ url: servers.zookeeper.url, prefix }),
   "a zookeeper ensemble": () => zookeeper({ url: servers.zookeepers.url, prefix }),
+  mariadb: () => mysql({ url: servers.mariadb.url, prefix: `model_${process.pid}` }),
+  postgres: () => postgres({ url: servers.postgres.url, prefix: `model_${process.pid}` }),
   sqlite: () => sqlite({ file: join(folder, "locks.db") }),
   // Another file: two libraries in one process would drop each other's file locks.
   ...(BetterSqlite3 && {

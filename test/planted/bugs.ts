@@ -249,4 +249,37 @@ export const BUGS: readonly Bug[] = [
     ],
     caughtBy: [CLUSTER, "every grant has a greater token"],
   },
+  {
+    name: "a database that lets newcomers in whoever is ahead",
+    edits: [
+      {
+        file: "backends/sql/sql.generated.js",
+        find: "WHEN :mine = 0 AND :ahead + :weight <= :capacity THEN 'granted'",
+        replace: "WHEN :mine = 0 THEN 'granted'",
+      },
+    ],
+    caughtBy: ["test/backends/postgres.test.ts", "one holder at a time among many tasks"],
+  },
+  {
+    name: "a database that gives one ticket to two",
+    edits: [
+      {
+        file: "backends/sql/sql.generated.js",
+        find: "SET last_ticket = greatest(last_ticket + 1, @wall)",
+        replace: "SET last_ticket = last_ticket",
+      },
+    ],
+    caughtBy: ["test/backends/postgres.test.ts", "waiters are served in the order in which they came"],
+  },
+  {
+    name: "PostgreSQL tells nobody who is let in",
+    edits: [
+      {
+        file: "backends/postgres/sql.generated.js",
+        find: "|| ' granted'",
+        replace: "|| ' grunted'",
+      },
+    ],
+    caughtBy: ["test/backends/postgres.test.ts", "a release lets the next one in long before any poll"],
+  },
 ];

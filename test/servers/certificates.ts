@@ -32,10 +32,10 @@ export function makeCertificate(): Promise<Certificate> {
   });
 }
 
-export function makeCertificates(): Promise<Certificates> {
+export function makeCertificates(names = NAMES): Promise<Certificates> {
   return inFolder(async (openssl, folder) => {
     await selfSign(openssl, "ca");
-    await writeFile(join(folder, "names"), NAMES);
+    await writeFile(join(folder, "names"), names);
     for (const name of ["server", "client"]) {
       await openssl("req", ...NEW_KEY, ...keptAs(name, "csr"), "-subj", `/CN=${name}`);
       const how = `-req -in ${name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names`;

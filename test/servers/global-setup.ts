@@ -3,6 +3,8 @@ import { OPENSSL_PROGRAM } from "./certificates.js";
 import { COMPILER_PROGRAMS } from "./clock.js";
 import { ETCD_PROGRAM, ETCDCTL_PROGRAM } from "./etcd.js";
 import { startHost } from "./host.js";
+import { MARIADB_PROGRAM } from "./mariadb.js";
+import { PGBOUNCER_PROGRAM, POSTGRES_PROGRAM } from "./postgres.js";
 import { IP_PROGRAM } from "./private-network.js";
 import { ensurePrograms } from "./programs.js";
 import { REDIS_PROGRAM } from "./redis.js";
@@ -37,6 +39,9 @@ export default async function setup(project: TestProject): Promise<(() => Promis
     OPENSSL_PROGRAM,
     IP_PROGRAM,
     ...COMPILER_PROGRAMS,
+    POSTGRES_PROGRAM,
+    PGBOUNCER_PROGRAM,
+    MARIADB_PROGRAM,
     ...ZOOKEEPER_PROGRAMS,
     ...CURATOR_PROGRAMS,
   ]);

@@ -2,6 +2,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { startEtcd } from "./etcd.js";
+import { startMariadb } from "./mariadb.js";
+import { startPostgres } from "./postgres.js";
 import {
   addresses,
   startRedisCluster,
@@ -67,12 +69,18 @@ const SERVERS = {
   "etcd-ensemble": async () => inNodes(await startEtcd({ members: 3 })),
   zookeeper: async () => inNodes(await startZooKeeper()),
   "zookeeper-ensemble": async () => inNodes(await startZooKeeper({ members: 3 })),
+  postgres: async () => itself(await startPostgres()),
+  mariadb: async () => itself(await startMariadb()),
 } satisfies Record<string, () => Promise<Running>>;
 
 export type SharedName = keyof typeof SERVERS;
 
 function inNodes(server: Stoppable & { url: string; nodes: readonly Node[] }): Running {
   return running(server, server.nodes);
+}
+
+function itself(server: Stoppable & { url: string } & Node): Running {
+  return running(server, [server]);
 }
 
 /**

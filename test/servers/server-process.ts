@@ -15,6 +15,10 @@ export interface ServerOptions {
   args: readonly string[];
   /** Files to write into the temp folder before the first start; a restart leaves them as they are. */
   files?: Readonly<Record<string, string>>;
+  /** What has to be done in the temp folder before the first start. */
+  prepare?: (folder: string) => Promise<unknown>;
+  /** What ends it at once and in good order; SIGTERM if not given. */
+  stopSignal?: NodeJS.Signals;
   /** Throws for as long as the server of that process id does not answer. */
   answers: (pid: number) => Promise<unknown>;
 }
@@ -63,6 +67,7 @@ export class ServerProcess {
       for (const [name, text] of Object.entries(options.files ?? {})) {
         await writeFile(join(server.folder, name), text);
       }
+      await options.prepare?.(server.folder);
       await server.#launch();
     } catch (error) {
       await server.stop();
@@ -80,7 +85,7 @@ export class ServerProcess {
   async stop(): Promise<void> {
     if (this.#child) {
       this.resume(); // a paused process would keep SIGTERM waiting
-      await this.kill("SIGTERM");
+      await this.kill(this.options.stopSignal ?? "SIGTERM");
     }
     await rm(this.folder, { recursive: true, force: true });
   }

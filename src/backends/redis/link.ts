@@ -1,8 +1,8 @@
+import { Patience } from "../../core/patience.js";
 import type { RedisClient } from "./client.js";
 import { clearer, closedError, lateError, redisError } from "./errors.js";
 import { openClient, refuseEviction } from "./open.js";
 import type { RedisSettings } from "./options.js";
-import { Patience } from "./patience.js";
 import { Succession } from "./succession.js";
 import { describeAddress } from "./url.js";
 

@@ -84,12 +84,11 @@ class SqliteBackend implements Backend {
 
   #renew(session: Session, claims: readonly RenewRequest[]): readonly Renewal[] {
     const { boot } = session;
-    const { answers, removed } = session.transact((db, nowUs) => renew(db, claims, { nowUs, boot }));
+    const answers = session.transact((db, nowUs) => renew(db, claims, { nowUs, boot }));
     for (const [index, answer] of answers.entries()) {
       const claim = claims[index];
       if (claim !== undefined) this.#bell.answered(claim, answer, claim.ticket);
     }
-    this.#bell.removed(removed);
     return answers;
   }
 

@@ -105,15 +105,6 @@ export async function count(locks: Locks, name: string): Promise<{ holders: numb
   return { holders: holders.length, waiters: waiters.length };
 }
 
-/** Something that a callback says, and that others wait for. */
-export function moment(): { readonly come: Promise<void>; readonly comes: () => void } {
-  let comes: () => void = () => {};
-  const come = new Promise<void>((resolve) => {
-    comes = resolve;
-  });
-  return { come, comes };
-}
-
 export async function holds(locks: Locks, name: string): Promise<void> {
   await eventually(`somebody holds ${name}`, 10_000, async () => (await count(locks, name)).holders === 1);
 }

@@ -1,5 +1,24 @@
 import assert from "node:assert/strict";
-import { type Case, count, moment, queued, sleep, TTL_MS } from "./bench.js";
+import type { Lease } from "../../core/lease.js";
+import type { Locks } from "../../locks/locks.js";
+import { type Case, count, queued, sleep, TTL_MS } from "./bench.js";
+
+/** Waits until the callback runs: others may see a claim before its own answer has arrived. */
+async function begin<T>(
+  locks: Locks,
+  name: string,
+  callback: (lease: Lease) => Promise<T>,
+): Promise<{ readonly run: Promise<T> }> {
+  let run: Promise<T> | undefined;
+  await new Promise<void>((resolve) => {
+    run = locks.mutex(name).run((lease) => {
+      resolve();
+      return callback(lease);
+    });
+    run.catch(() => undefined);
+  });
+  return { run: run ?? assert.fail() };
+}
 
 export const closing: readonly Case[] = [
   {
@@ -23,15 +42,12 @@ export const closing: readonly Case[] = [
       const name = bench.name();
       const locks = bench.connect();
       let finished = false;
-      const begun = moment();
-      const run = locks.mutex(name).run(async (lease) => {
-        begun.comes();
+      const { run } = await begin(locks, name, async (lease) => {
         await sleep(150);
         lease.assertHeld();
         finished = true;
         return "done";
       });
-      await begun.come;
       await locks.close();
       assert.equal(finished, true);
       assert.equal(await run, "done");
@@ -43,14 +59,10 @@ export const closing: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
-      const begun = moment();
-      const run = locks.mutex(name).run(async ({ signal }) => {
-        begun.comes();
+      const { run } = await begin(locks, name, async ({ signal }) => {
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         await sleep(50);
       });
-      run.catch(() => undefined);
-      await begun.come;
       await locks.close({ drain: 50, abort: "5s" });
       await assert.rejects(run, { code: "lost", loss: "closed" });
       assert.notEqual(await bench.connect().mutex(name).tryAcquire(), null);
@@ -61,18 +73,13 @@ export const closing: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: TTL_MS });
-      const [begun, end] = [moment(), moment()];
-      const run = locks.mutex(name).run(() => {
-        begun.comes();
-        return end.come;
-      });
-      run.catch(() => undefined);
-      await begun.come;
+      let release: () => void = () => {};
+      const { run } = await begin(locks, name, () => new Promise<void>((resolve) => (release = resolve)));
       await locks.close({ drain: 20, abort: 20 });
       const other = bench.connect();
       assert.equal(await other.mutex(name).tryAcquire(), null);
       assert.equal((await other.mutex(name).acquire()).held, true);
-      end.comes();
+      release();
       await assert.rejects(run, { code: "lost", loss: "closed" });
     },
   },
@@ -81,14 +88,10 @@ export const closing: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: 600 });
-      const begun = moment();
-      const run = locks.mutex(name).run(async ({ signal }) => {
-        begun.comes();
+      await begin(locks, name, async ({ signal }) => {
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         await sleep(900);
       });
-      run.catch(() => undefined);
-      await begun.come;
       const closed = locks.close({ drain: 900, abort: "5s" });
       const other = bench.connect();
       for (let round = 0; round < 15; round++) {

@@ -1,0 +1,39 @@
+import type { Backend, Traits } from "../../core/backend.js";
+import { readPrefix } from "../sql/address.js";
+import { SqlBackend } from "../sql/backend.js";
+import { migration as migrationOf } from "./dialect.js";
+import { MysqlLink } from "./link.js";
+import { type MysqlOptions, readMysqlOptions } from "./options.js";
+
+export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./client.js";
+export type { MysqlOptions } from "./options.js";
+
+const TRAITS: Traits = {
+  engine: "mysql",
+  reach: "network",
+  fencing: true,
+  queueing: true,
+  ringing: false,
+  ttl: "claim",
+  expiryGranularityMs: 100,
+  caveats: [
+    "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the servers' clocks differ by less than the failover takes.",
+    "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
+    "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot ring.",
+  ],
+};
+
+/** Locks in tables of a MySQL or MariaDB database. */
+export function mysql(options: MysqlOptions = {}): Backend {
+  const settings = readMysqlOptions(options);
+  return new SqlBackend({
+    link: new MysqlLink(settings),
+    retentionMs: settings.retentionMs,
+    traits: () => TRAITS,
+  });
+}
+
+/** What `schema: "create"` would run, to be read, and run by somebody who may. */
+export function migration(prefix = "locktender"): string {
+  return migrationOf(readPrefix(prefix));
+}

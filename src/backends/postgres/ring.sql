@@ -1,0 +1,44 @@
+-- The body of the function that tells those who were let in: each of them once, in its own process only. Where
+-- the grant starts a clock of its own, the claim has to ask for it, so it is only told to ask. The loop ends at
+-- the first claim that has to wait, so a long queue behind it costs nothing. Who has run out is dropped: what
+-- counts no more must not come back.
+--
+-- In:      v_name, v_now_us; v_hint, 1 if the first that waits should ask again, because a claim ahead of it
+--          was given back and ends sooner than it was told
+-- Out:     nothing; notifications "<ticket> <id> granted" or "<ticket> <id> ask"
+-- Touches: claims
+DECLARE
+  v_total bigint := 0;
+  v_claim record;
+BEGIN
+  FOR v_claim IN
+    SELECT ticket, id, weight, capacity, fixed, min_hold_us, granted_us, deadline_us, bell
+    FROM @claims
+    WHERE name = v_name
+    ORDER BY ticket
+  LOOP
+    IF v_claim.deadline_us <= v_now_us THEN
+      DELETE FROM @claims WHERE name = v_name AND ticket = v_claim.ticket;
+      CONTINUE;
+    END IF;
+    v_total := v_total + v_claim.weight;
+    IF v_total > v_claim.capacity THEN
+      IF v_hint = 1 AND v_claim.bell <> '' THEN
+        PERFORM pg_notify(v_claim.bell, v_claim.ticket || ' ' || v_claim.id || ' ask');
+      END IF;
+      EXIT;
+    END IF;
+    IF v_claim.granted_us IS NULL THEN
+      IF v_claim.fixed = 1 OR v_claim.min_hold_us > 0 THEN
+        IF v_claim.bell <> '' THEN
+          PERFORM pg_notify(v_claim.bell, v_claim.ticket || ' ' || v_claim.id || ' ask');
+        END IF;
+      ELSE
+        UPDATE @claims SET granted_us = v_now_us WHERE name = v_name AND ticket = v_claim.ticket;
+        IF v_claim.bell <> '' THEN
+          PERFORM pg_notify(v_claim.bell, v_claim.ticket || ' ' || v_claim.id || ' granted');
+        END IF;
+      END IF;
+    END IF;
+  END LOOP;
+END

@@ -1,0 +1,11 @@
+-- Names with claims that have run out, which nobody has asked for since.
+--
+-- In:      :after and :last (the range of names), :now_us
+-- Out:     one row: `abandoned`, a JSON array of a few such names
+-- Touches: nothing
+SELECT coalesce(@jsonlist(name), '[]') AS abandoned
+FROM (
+  SELECT DISTINCT name FROM @claims
+  WHERE name > :after AND name <= :last AND deadline_us <= :now_us
+  LIMIT 16
+) AS expired

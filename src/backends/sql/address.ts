@@ -1,0 +1,99 @@
+import { type Address, parseAddress } from "../../core/address.js";
+import { type Duration, durationMs } from "../../core/duration.js";
+import { invalidOption } from "../../core/errors.js";
+import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
+
+/** Options that every database server has. */
+export interface ServerOptions {
+  /** PEM texts, for TLS: who signed the server, and who we are. */
+  readonly tls?: TlsOptions;
+  /** `"create"` what is missing in the database, or only `"verify"` that it is there; `"create"` if not given. */
+  readonly schema?: "create" | "verify";
+  /** How many connections of ours there may be, besides the one that listens; 4 if not given. */
+  readonly connections?: number;
+  /** How long the last ticket of an idle name is kept; `"1h"` if not given. */
+  readonly retention?: Duration;
+  /** How long one request may take; `"2s"` if not given. */
+  readonly timeout?: Duration;
+}
+
+export interface ServerSettings {
+  readonly mayCreate: boolean;
+  readonly connections: number;
+  readonly retentionMs: number;
+  readonly timeoutMs: number;
+}
+
+export interface DatabaseAddress extends Omit<Address, "path" | "hosts"> {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string | undefined;
+  readonly tls: TlsTexts | undefined;
+}
+
+export function readServerOptions(options: ServerOptions): ServerSettings {
+  const { schema = "create", connections = 4 } = options;
+  if (schema !== "create" && schema !== "verify")
+    throw invalidOption('schema: must be "create" or "verify".');
+  if (!Number.isInteger(connections) || connections < 1 || connections > 100) {
+    throw invalidOption("connections: must be a whole number from 1 to 100.");
+  }
+  return {
+    mayCreate: schema === "create",
+    connections,
+    // The clock of a server may be corrected while it runs; a forgotten name must not notice.
+    retentionMs: durationMs("retention", options.retention ?? "1h", { minMs: 1_000 }),
+    timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
+  };
+}
+
+/** What the tables and routines are called. It becomes an identifier, and a part of others. */
+export function readPrefix(prefix: unknown): string {
+  if (typeof prefix !== "string" || !/^[A-Za-z_][A-Za-z0-9_-]{0,39}$/.test(prefix)) {
+    throw invalidOption(
+      "prefix: must be 1 to 40 letters, digits, _ and -, and begin with a letter or _. It names what is made in the database.",
+    );
+  }
+  return prefix;
+}
+
+/** One host, and `?sslmode=require` for TLS. The certificate is always checked. */
+export function readDatabaseUrl(
+  engine: string,
+  url: string,
+  ports: ReadonlyMap<string, number>,
+  tls: TlsOptions | undefined,
+): DatabaseAddress {
+  if (typeof url !== "string") throw invalidOption(`${engine}: the url must be a string.`);
+  const [scheme] = ports.keys();
+  const expected = `${scheme}://user:password@host:port/database, and ?sslmode=require for TLS`;
+  const at = url.indexOf("?");
+  const address = parseAddress(engine, at === -1 ? url : url.slice(0, at), ports, expected);
+  const [first, second] = address.hosts;
+  if (first === undefined || second !== undefined)
+    throw invalidOption(`${engine}: the url must name one host.`);
+  const secure = readMode(engine, at === -1 ? "" : url.slice(at + 1)) || tls !== undefined;
+  const { username, password } = address;
+  const database = decodeURIComponent(address.path);
+  return {
+    scheme: address.scheme,
+    ...first,
+    ...(username === undefined ? undefined : { username }),
+    ...(password === undefined ? undefined : { password }),
+    database: database === "" ? undefined : database,
+    tls: secure ? readTls(tls ?? {}) : undefined,
+  };
+}
+
+function readMode(engine: string, query: string): boolean {
+  const given = new URLSearchParams(query);
+  for (const key of given.keys()) {
+    if (key !== "sslmode") throw invalidOption(`${engine}: the url knows no parameter but sslmode.`);
+  }
+  const mode = given.get("sslmode") ?? "disable";
+  if (mode === "disable") return false;
+  if (mode === "require" || mode === "verify-full") return true;
+  throw invalidOption(
+    `${engine}: sslmode must be disable, require or verify-full. Certificates are always checked.`,
+  );
+}

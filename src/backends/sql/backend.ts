@@ -1,0 +1,159 @@
+import type {
+  Answer,
+  Backend,
+  ClaimRequest,
+  Ending,
+  Renewal,
+  RenewRequest,
+  ResourceRecord,
+  Ring,
+  Traits,
+  Unwatch,
+} from "../../core/backend.js";
+import type { Owner } from "../../core/claim.js";
+import type { SqlLink } from "./link.js";
+import { Poller } from "./poller.js";
+import { inOrder, listOf, us } from "./renewals.js";
+import { encodeText, numberOf, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
+import { claim, leave, names, records, renew } from "./routines.js";
+import { Sweeper } from "./sweeper.js";
+import { Watching } from "./watching.js";
+
+const NAMES_PER_PAGE = 200;
+const NO_LIMIT = 2 ** 31 - 1;
+
+/** Rings claims of this process from outside; where there is none, the poller does all of it. */
+export interface SqlBell {
+  /** What is written into claims, for others to ring; empty if they cannot. */
+  readonly channel: string;
+  begin(): void;
+  close(): Promise<void>;
+}
+
+export interface SqlParts {
+  readonly traits: () => Traits;
+  readonly link: SqlLink;
+  readonly retentionMs: number;
+  readonly bell?: (watching: Watching, poller: Poller) => SqlBell;
+}
+
+/** The six operations on any database that runs our routines. */
+export class SqlBackend implements Backend {
+  readonly #parts: SqlParts;
+  readonly #link: SqlLink;
+  readonly #watching = new Watching();
+  readonly #poller: Poller;
+  readonly #sweeper: Sweeper;
+  readonly #bell: SqlBell | undefined;
+  readonly #owners = new WeakMap<Owner, string>();
+
+  constructor(parts: SqlParts) {
+    this.#parts = parts;
+    this.#link = parts.link;
+    this.#poller = new Poller(this.#link, this.#watching);
+    this.#sweeper = new Sweeper(this.#link, parts.retentionMs);
+    this.#bell = parts.bell?.(this.#watching, this.#poller);
+    this.#poller.enabled = true;
+  }
+
+  get traits(): Traits {
+    return this.#parts.traits();
+  }
+
+  async claim(request: ClaimRequest): Promise<Answer> {
+    const { name, id, ticket = 0n, weight, capacity, ttlMs, fixed, minHoldMs, queue, maxWaiters } = request;
+    const values = [
+      ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
+      ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
+      ...[this.#ownerText(request.owner), encodeText(request.note), this.#bell?.channel ?? ""],
+    ];
+    const [row] = await this.#link.call(claim, values, () => this.#watching.sent(id));
+    const answer = readAnswer(row);
+    this.#watching.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
+    this.#sweeper.claimed();
+    return answer;
+  }
+
+  async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    const sorted = inOrder(claims.map((request, index) => ({ request, index })));
+    const answers: Renewal[] = [];
+    for (let from = 0; from < sorted.length; from += this.#link.renewalsPerCall) {
+      const some = sorted.slice(from, from + this.#link.renewalsPerCall);
+      const renewed = await this.#renewSome(some.map(({ request }) => request));
+      for (const [at, { index }] of some.entries()) answers[index] = renewed[at] as Renewal;
+    }
+    return answers;
+  }
+
+  async #renewSome(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    const rows = await this.#link.call(renew, [JSON.stringify(listOf(claims))]);
+    return claims.map((request, index) => {
+      const answer = readRenewal(rows[index]);
+      this.#watching.answered(request, answer, request.ticket);
+      return answer;
+    });
+  }
+
+  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+    const force = typeof ending === "object" ? ending : undefined;
+    const kind = ending === undefined ? 0 : force === undefined ? 1 : 2;
+    const [row] = await this.#link.call(leave, [
+      ...[claim.name, claim.id, kind === 0 ? 1 : 0, kind],
+      force === undefined ? null : encodeText(force.reason),
+      force?.by === undefined ? null : encodeText(force.by),
+    ]);
+    this.#poller.left(claim.name);
+    return numberOf(row, "was_there") === 1;
+  }
+
+  async *list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord> {
+    if ("name" in query) {
+      const record = await this.#record(query.name, query.limit);
+      if (record !== undefined) yield record;
+      return;
+    }
+    for (let from: string | undefined = query.prefix; from !== undefined; ) {
+      const rows = await this.#link.call(names, [from, NAMES_PER_PAGE]);
+      const page: readonly string[] = rows.map((row) => textOf(row, "name"));
+      const wanted = page.filter((name) => name.startsWith(query.prefix));
+      for (const name of wanted) {
+        const record = await this.#record(name);
+        if (record !== undefined) yield record;
+      }
+      // Names with one prefix stand together. The next greater name: none has control characters in it.
+      const more = page.length === NAMES_PER_PAGE && wanted.length === page.length;
+      from = more ? `${page.at(-1)}\u0001` : undefined;
+    }
+  }
+
+  async #record(name: string, limit = NO_LIMIT): Promise<ResourceRecord | undefined> {
+    const rows = await this.#link.call(records, [name, limit]);
+    const claims = rows.map((row) => readRecord(name, row));
+    const [first] = claims;
+    if (first === undefined) return undefined;
+    return { name, capacity: first.capacity, claims: claims.map(({ capacity: _, ...claim }) => claim) };
+  }
+
+  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+    this.#bell?.begin();
+    return this.#watching.watch(claim, ring);
+  }
+
+  async close(): Promise<void> {
+    this.#poller.close();
+    this.#watching.clear();
+    await this.#bell?.close();
+    await this.#link.close();
+  }
+
+  /** A connection has one owner for all its claims: it is put into words once. */
+  #ownerText(owner: Owner): string {
+    const known = this.#owners.get(owner);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(owner);
+    this.#owners.set(owner, text);
+    return text;
+  }
+}

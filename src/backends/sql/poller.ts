@@ -1,0 +1,147 @@
+import type { Row, SqlLink } from "./link.js";
+import { goneOf, numberOf, textOf } from "./replies.js";
+import { poll } from "./routines.js";
+import type { Watched, Watching } from "./watching.js";
+
+const SHORTEST_MS = 5;
+const LONGEST_MS = 100;
+const GROWTH = 1.3;
+/** Holders are only told when somebody takes their lock away: it is enough to look now and then. */
+const HOLDERS_MS = 1_000;
+const LONGEST_AFTER_ERROR_MS = 1_000;
+const NAMES_PER_POLL = 500;
+
+/**
+ * Where nobody can ring us, we look: one statement for all claims of the process that wait, fast while things
+ * move, and slow when not.
+ */
+export class Poller {
+  readonly #link: SqlLink;
+  readonly #watching: Watching;
+  #enabled = false;
+  #timer: NodeJS.Timeout | undefined;
+  #dueInMs = Infinity;
+  #looking = false;
+  #again = false;
+  #pauseMs = SHORTEST_MS;
+  #from = 0;
+  /** How many were ahead at the last look, by name. */
+  #ahead = new Map<string, number>();
+
+  constructor(link: SqlLink, watching: Watching) {
+    this.#link = link;
+    this.#watching = watching;
+    watching.onChange = () => this.nudge();
+  }
+
+  /** Off while a bell can ring. */
+  set enabled(enabled: boolean) {
+    if (this.#enabled === enabled) return;
+    this.#enabled = enabled;
+    if (enabled) this.nudge();
+    else this.#stop();
+  }
+
+  get enabled(): boolean {
+    return this.#enabled;
+  }
+
+  /** Something has moved, so it is worth looking soon. */
+  nudge(): void {
+    if (!this.#enabled) return;
+    this.#pauseMs = SHORTEST_MS;
+    this.#schedule();
+  }
+
+  /** This process has left a name itself, and others of its own may be next. */
+  left(name: string): void {
+    if (!this.#enabled || !this.#watching.waiting.has(name)) return;
+    if (this.#looking) this.#again = true;
+    else void this.#look();
+  }
+
+  close(): void {
+    this.#enabled = false;
+    this.#stop();
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#dueInMs = Infinity;
+  }
+
+  /** Not ref'd: a waiter keeps the process alive by itself. */
+  #schedule(): void {
+    if (!this.#enabled || this.#looking) return;
+    const holders = this.#watching.waiting.size === 0;
+    if (holders && !this.#watching.anyHeld) return;
+    const pauseMs = holders ? HOLDERS_MS : this.#pauseMs;
+    if (this.#timer !== undefined && this.#dueInMs <= pauseMs) return;
+    clearTimeout(this.#timer);
+    this.#dueInMs = pauseMs;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#dueInMs = Infinity;
+      // A lock that is soon given back is not worth a look.
+      if (this.#watching.waiting.size > 0 || this.#watching.heldForMs(HOLDERS_MS)) void this.#look();
+      else this.#schedule();
+    }, pauseMs).unref();
+  }
+
+  async #look(): Promise<void> {
+    this.#stop();
+    this.#looking = true;
+    this.#again = false;
+    try {
+      const asked = this.#heads();
+      const list = asked.map(({ name, ticket }) => ({ name, ticket: String(ticket) }));
+      const rows = await this.#link.call(poll, [JSON.stringify(list)]);
+      const moved = this.#told(asked, rows);
+      this.#pauseMs = moved ? SHORTEST_MS : Math.min(this.#pauseMs * GROWTH, LONGEST_MS);
+    } catch {
+      // Whoever asks learns of it as an error; a look is only a hint.
+      this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_AFTER_ERROR_MS);
+    }
+    this.#looking = false;
+    if (this.#again && this.#enabled) void this.#look();
+    else this.#schedule();
+  }
+
+  /** Of those that wait at a name, the first that has not been told to ask; a bounded number of names in turn. */
+  #heads(): readonly Watched[] {
+    const heads: Watched[] = [];
+    const groups = [...this.#watching.waiting.values()];
+    const from = this.#from < groups.length ? this.#from : 0;
+    this.#from = from + NAMES_PER_POLL;
+    for (const group of groups.slice(from, this.#from)) {
+      let head: Watched | undefined;
+      for (const watched of group)
+        if (!watched.rung && (head === undefined || watched.ticket < head.ticket)) head = watched;
+      if (head !== undefined) heads.push(head);
+    }
+    return heads;
+  }
+
+  /** Whether anything has moved since the last look. */
+  #told(asked: readonly Watched[], rows: readonly Row[]): boolean {
+    let moved = false;
+    const heads = new Map(asked.map((watched) => [`${watched.ticket} ${watched.name}`, watched]));
+    const ahead = new Map<string, number>();
+    for (const row of rows) {
+      const ticket = textOf(row, "ticket");
+      if (row.kind === "forced") {
+        this.#watching.tellForced(textOf(row, "id"), BigInt(ticket), goneOf(row));
+        continue;
+      }
+      const head = heads.get(`${ticket} ${textOf(row, "name")}`);
+      if (head === undefined) continue;
+      const number = numberOf(row, "ahead");
+      moved ||= number !== this.#ahead.get(head.name);
+      ahead.set(head.name, number);
+      if (number === 0 && head.state === "waiting") this.#watching.tell(head.id);
+    }
+    this.#ahead = ahead;
+    return moved;
+  }
+}

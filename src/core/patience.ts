@@ -1,0 +1,62 @@
+import { nowMs } from "./clock.js";
+
+interface Waiting {
+  readonly dueMs: number;
+  readonly tooLate: () => void;
+}
+
+/**
+ * Every request settles within the same time, whatever the client library does with it. All of them share
+ * one timer: requests end in the order in which their time is up, and nearly all long before it.
+ */
+export class Patience {
+  readonly timeoutMs: number;
+  readonly #waiting = new Set<Waiting>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(timeoutMs: number) {
+    this.timeoutMs = timeoutMs;
+  }
+
+  /** Settles as the work does, or with that error when its time is up. */
+  bound<T>(work: Promise<T>, failed: (error: unknown) => Error, late: () => Error): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiting = { dueMs: nowMs() + this.timeoutMs, tooLate: () => reject(late()) };
+      this.#add(waiting);
+      work.then(
+        (value) => {
+          this.#remove(waiting);
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#remove(waiting);
+          reject(failed(error));
+        },
+      );
+    });
+  }
+
+  #add(waiting: Waiting): void {
+    this.#waiting.add(waiting);
+    if (this.#timer === undefined) this.#timer = setTimeout(() => this.#look(), this.timeoutMs);
+    else if (this.#waiting.size === 1) this.#timer.ref();
+  }
+
+  #remove(waiting: Waiting): void {
+    // The timer stays for the next request, but keeps nobody alive.
+    if (this.#waiting.delete(waiting) && this.#waiting.size === 0) this.#timer?.unref();
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    for (const waiting of this.#waiting) {
+      const restMs = waiting.dueMs - nowMs();
+      if (restMs > 0) {
+        this.#timer = setTimeout(() => this.#look(), Math.ceil(restMs));
+        return;
+      }
+      this.#waiting.delete(waiting);
+      waiting.tooLate();
+    }
+  }
+}

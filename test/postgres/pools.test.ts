@@ -1,0 +1,99 @@
+import { expect, onTestFinished, test } from "vitest";
+import { askPostgres, startPgBouncer } from "../servers/postgres.js";
+import { backend, eventually, newPrefix, open, poolOf, queued, request, SERVER, sleep } from "./tools.js";
+
+const { url } = SERVER;
+
+test("a pool of the caller's is used, not closed, and nothing stays on its connections", async () => {
+  const pool = poolOf(url, 3);
+  const prefix = newPrefix();
+  const locks = open({ pool, prefix });
+  const lease = await locks.mutex("a").acquire();
+  const waiting = locks.mutex("a").acquire();
+  await queued(locks, "a", 1);
+  await lease.release();
+  await (await waiting).release();
+  await locks.close();
+  const clients = await Promise.all([pool.connect(), pool.connect(), pool.connect()]);
+  for (const client of clients) {
+    const kept = `SELECT (SELECT count(*) FROM pg_prepared_statements) AS prepared,
+      (SELECT count(*) FROM pg_listening_channels()) AS channels, current_setting('search_path') AS path`;
+    const { rows } = await client.query(kept);
+    expect(rows).toEqual([{ prepared: "0", channels: "0", path: '"$user", public' }]);
+    expect(client.listenerCount("notification")).toBe(0);
+    client.release();
+  }
+});
+
+test("a pool that the caller has used up is an error in time, and no lock is left behind", async () => {
+  const pool = poolOf(url, 1);
+  const prefix = newPrefix();
+  const locks = open({ pool, prefix, timeout: "300ms" });
+  await locks.mutex("a").run(() => undefined);
+  const taken = await pool.connect();
+  await expect(locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend", retryable: true });
+  taken.release();
+  await sleep(100);
+  await eventually("nobody holds it", 2_000, async () => (await locks.inspect("a")).holders.length === 0);
+  expect(await locks.mutex("a").run(() => 7)).toBe(7);
+  expect(locks.guarantees.ringing).toBe(false);
+});
+
+test("behind PgBouncer in transaction mode locks work, waiters poll, and guarantees say so", async () => {
+  const { host, port } = SERVER;
+  const bouncer = await startPgBouncer({ host, port });
+  onTestFinished(() => bouncer.stop());
+  const prefix = newPrefix();
+  const [one, other] = [open({ url: bouncer.url, prefix }), open({ url: bouncer.url, prefix })];
+  const lease = await one.mutex("a").acquire();
+  const waiting = other.mutex("a").acquire();
+  await queued(one, "a", 1);
+  await eventually("it is known", 5_000, () => !one.guarantees.ringing && !other.guarantees.ringing);
+  expect(other.guarantees.caveats.join()).toMatch(/LISTEN does not work here/);
+  await lease.release();
+  const releasedAt = performance.now();
+  const next = await waiting;
+  expect(performance.now() - releasedAt).toBeLessThan(1_000);
+  // And who holds is told when it is forced out, though nobody can ring.
+  const told = new Promise((resolve) => next.signal.addEventListener("abort", resolve));
+  await one.forceRelease("a", { reason: "must go" });
+  await told;
+  expect(next.signal.reason).toMatchObject({ loss: "forced", reason: "must go" });
+  // 20 hand-offs, each at the latest after 100 ms, and some time for a busy machine.
+  const startedAt = performance.now();
+  await Promise.all(
+    [one, other].flatMap((locks) => Array.from({ length: 10 }, () => locks.mutex("b").run(() => sleep(1)))),
+  );
+  expect(performance.now() - startedAt).toBeLessThan(6_000);
+});
+
+test("behind PgBouncer locks of different schemas never meet, though they share its connections", async () => {
+  const { host, port } = SERVER;
+  const bouncer = await startPgBouncer({ host, port });
+  onTestFinished(() => bouncer.stop());
+  const all = Array.from({ length: 4 }, () => backend({ url: bouncer.url, timeout: "10s" }));
+  for (let round = 0; round < 10; round++) {
+    const answers = await Promise.all(all.map((one) => one.claim(request(`name-${round}`))));
+    expect(answers.map(({ state }) => state)).toEqual(all.map(() => "granted"));
+  }
+});
+
+test("whoever does not wait is not notified about, and whoever waits once", async () => {
+  const prefix = newPrefix();
+  const one = backend({ prefix });
+  const listener = poolOf(url, 1);
+  const client = await listener.connect();
+  onTestFinished(() => client.release(true));
+  const heard: string[] = [];
+  client.on("notification", ({ payload = "" }) => heard.push(payload));
+  const [first, second] = [request("a"), request("a")];
+  await one.claim(first);
+  await one.claim(second);
+  const [row] = await askPostgres(url, `SELECT bell FROM "${prefix}".claims WHERE id = '${second.id}'`);
+  await client.query(`LISTEN "${row?.bell}"`);
+  await one.claim(request("b"));
+  expect(heard).toEqual([]);
+  await one.release(first);
+  await expect.poll(() => heard).toHaveLength(1);
+  expect(heard[0]).toMatch(new RegExp(`^\\d+ ${second.id} granted$`));
+});
