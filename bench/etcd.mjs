@@ -1,45 +1,10 @@
-import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { createLocks } from "locktender";
 import { etcd } from "locktender/etcd";
 import { median, timeMs } from "./bare.mjs";
-import { freePort } from "./server.mjs";
+import { startEtcd } from "./etcd-server.mjs";
 
 const ROUNDS = 9;
 const CYCLES = 200;
-
-/** An etcd of our own, on the disk that every write waits for. */
-async function startEtcd() {
-  const folder = await mkdtemp(join(tmpdir(), "locktender-bench-"));
-  const [port, peerPort] = [await freePort(), await freePort()];
-  const [url, peerUrl] = [port, peerPort].map((one) => `http://127.0.0.1:${one}`);
-  const args = ["--data-dir", folder, "--log-level", "error", "--listen-client-urls", url];
-  args.push("--advertise-client-urls", url, "--listen-peer-urls", peerUrl);
-  args.push("--initial-advertise-peer-urls", peerUrl, "--initial-cluster", `default=${peerUrl}`);
-  const child = spawn("etcd", args, { stdio: "ignore" });
-  const isUp = () =>
-    fetch(`${url}/health`).then(
-      (response) => response.ok,
-      () => false,
-    );
-  while (!(await isUp())) await new Promise((resolve) => setTimeout(resolve, 50));
-  return {
-    url: `etcd://127.0.0.1:${port}`,
-    /** The messages that it has received so far. */
-    async received() {
-      const metrics = await (await fetch(`${url}/metrics`)).text();
-      const counts = metrics.matchAll(/^grpc_server_msg_received_total\{.*\} (\S+)$/gm);
-      return Array.from(counts, ([, count]) => Number(count)).reduce((sum, count) => sum + count, 0);
-    },
-    async stop() {
-      child.kill();
-      await new Promise((resolve) => child.once("exit", resolve));
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
-}
 
 /** One server: cycles one after the other, then what a grant costs when 10, 100 and 1,000 wait. */
 export async function* measure() {

@@ -1,6 +1,6 @@
 // Measures what locks cost, as ratios to the bare client in one run: machines are noisy.
 //   npm run bench              everything that needs only Redis and SQLite, but the million names
-//   npm run bench -- sqlite    one of: sequential parallel hand-off waiters sqlite renewals idle-names quorum etcd zookeeper postgres mysql
+//   npm run bench -- sqlite    one of: sequential parallel hand-off waiters sqlite renewals idle-names quorum etcd zookeeper postgres mysql, or engines: all side by side
 import { startRedis } from "./server.mjs";
 
 const ALL = ["sequential", "parallel", "hand-off", "waiters", "renewals", "sqlite"];

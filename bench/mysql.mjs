@@ -1,8 +1,8 @@
 import { createLocks } from "locktender";
 import { mysql } from "locktender/mysql";
 import { median, timeMs } from "./bare.mjs";
+import { describeHandOff } from "./contend.mjs";
 import { startMariadb } from "./databases.mjs";
-import { handOver } from "./hand-over.mjs";
 
 const ROUNDS = 9;
 const CYCLES = 100;
@@ -40,7 +40,7 @@ export async function* measure() {
       rates.push((CYCLES / oursMs) * 1_000);
     }
     yield `acquire + release  ${median(rates).toFixed(0)} cycles/s, ratio to a bare upsert and update ${median(ratios).toFixed(2)} (median of ${ROUNDS} rounds in turns)`;
-    yield handOver(server.url, 300);
+    yield describeHandOff(server.url, 300);
     yield idle(locks, pool);
   } finally {
     await locks.close();

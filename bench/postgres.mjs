@@ -1,8 +1,8 @@
 import { createLocks } from "locktender";
 import { postgres } from "locktender/postgres";
 import { median, timeMs } from "./bare.mjs";
+import { describeHandOff } from "./contend.mjs";
 import { startPostgres } from "./databases.mjs";
-import { handOver } from "./hand-over.mjs";
 
 const ROUNDS = 11;
 const CYCLES = 200;
@@ -43,7 +43,7 @@ export async function* measure() {
       rates.push((CYCLES / oursMs) * 1_000);
     }
     yield `acquire + release  ${median(rates).toFixed(0)} cycles/s, ratio to a bare upsert and update ${median(ratios).toFixed(2)} (median of ${ROUNDS} rounds in turns)`;
-    yield handOver(server.url, 500);
+    yield describeHandOff(server.url, 500);
     for (const waiters of [10, 100, 1_000]) yield contended(locks, waiters);
   } finally {
     await locks.close();

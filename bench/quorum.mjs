@@ -1,8 +1,8 @@
-import { fork } from "node:child_process";
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { redlock } from "locktender/redlock";
 import { median, percentile, timeMs } from "./bare.mjs";
+import { contend } from "./contend.mjs";
 import { startRedis } from "./server.mjs";
 
 const NODES = 5;
@@ -51,18 +51,11 @@ async function sequential(servers, url, singleUrl, library) {
 /** Several processes at one lock. */
 async function contended(servers, url, holdMs) {
   const [processes, workers, rounds] = [4, 8, holdMs === 0 ? 50 : 20];
-  const options = JSON.stringify({ engine: "redlock", url, workers, rounds, holdMs });
-  const worker = new URL("./hand-off-worker.mjs", import.meta.url);
-  const children = Array.from({ length: processes }, () => fork(worker, [options]));
-  const message = (child) => new Promise((resolve) => child.once("message", resolve));
-  await Promise.all(children.map(message));
-  const before = await requests(servers);
-  const start = performance.now();
-  const reports = children.map(message);
-  for (const child of children) child.send("go");
-  const grants = (await Promise.all(reports)).flat();
-  const tookMs = performance.now() - start;
+  let before = 0;
+  const onReady = async () => {
+    before = await requests(servers);
+  };
+  const { grants, tookMs, waitsMs } = await contend({ url, processes, workers, rounds, holdMs, onReady });
   const asked = (await requests(servers)) - before;
-  const waits = grants.map(([, askedNs, grantedNs]) => Number(BigInt(grantedNs) - BigInt(askedNs)) / 1e6);
-  return `${processes} processes x ${workers} workers on one lock, ${holdMs} ms hold: ${((grants.length / tookMs) * 1_000).toFixed(0)} grants/s, p50 wait ${percentile(waits, 0.5).toFixed(0)} ms, p99 ${percentile(waits, 0.99).toFixed(0)} ms, longest ${Math.max(...waits).toFixed(0)} ms, ${(asked / grants.length).toFixed(1)} requests per grant`;
+  return `${processes} processes x ${workers} workers on one lock, ${holdMs} ms hold: ${((grants.length / tookMs) * 1_000).toFixed(0)} grants/s, p50 wait ${percentile(waitsMs, 0.5).toFixed(0)} ms, p99 ${percentile(waitsMs, 0.99).toFixed(0)} ms, longest ${Math.max(...waitsMs).toFixed(0)} ms, ${(asked / grants.length).toFixed(1)} requests per grant`;
 }

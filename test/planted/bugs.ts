@@ -280,6 +280,6 @@ export const BUGS: readonly Bug[] = [
         replace: "|| ' grunted'",
       },
     ],
-    caughtBy: ["test/backends/postgres.test.ts", "a release lets the next one in long before any poll"],
+    caughtBy: ["test/postgres/pools.test.ts", "whoever does not wait is not notified about"],
   },
 ];

@@ -8,7 +8,7 @@ export function majorityOf(nodes: number): number {
 /**
  * The ticket that votes with these tickets amount to, once a majority has voted: greater than all tickets
  * handed out before, because it is not lower than those of a majority, and one of that majority has seen each
- * earlier one. Not simply the greatest: so a minority of clocks that are wrong has no say.
+ * earlier one. Not simply the greatest: so a minority of clocks that are wrong has no say where all have voted.
  */
 export function ticketOf(tickets: readonly number[], majority: number): number | undefined {
   return tickets.toSorted((a, b) => a - b)[majority - 1];
