@@ -147,7 +147,7 @@ function counting({ counts }: Statement): string {
 /** Whoever leaves, or has run out, may let others in. And who was taken away is told. */
 function ringOf(schema: string, { name }: Routine): string {
   const ring = (hint: string) => `PERFORM ${quoted(schema)}.ring(v_name, v_now_us, ${hint});`;
-  if (name === "claim") return `IF v_expired > 0 THEN\n${ring("0")}\nEND IF;`;
+  if (name === "claim") return `IF v_removed > 0 THEN\n${ring("0")}\nEND IF;`;
   if (name === "tidy") return ring("0");
   // A question costs less than a call, and mostly nobody waits.
   return `IF v_was_there <> 0 AND EXISTS (SELECT 1 FROM @claims WHERE name = v_name) THEN

@@ -1,7 +1,7 @@
 -- The body of the function that tells those who were let in: each of them once, in its own process only. Where
 -- the grant starts a clock of its own, the claim has to ask for it, so it is only told to ask. The loop ends at
--- the first claim that has to wait, so a long queue behind it costs nothing. Who has run out is dropped: what
--- counts no more must not come back.
+-- the first claim that has to wait, so a long queue behind it costs nothing. Who has run out is dropped first:
+-- what counts no more must not come back, and one that is just being renewed is waited for, and stays.
 --
 -- In:      v_name, v_now_us; v_hint, 1 if the first that waits should ask again, because a claim ahead of it
 --          was given back and ends sooner than it was told
@@ -11,16 +11,13 @@ DECLARE
   v_total bigint := 0;
   v_claim record;
 BEGIN
+  DELETE FROM @claims WHERE name = v_name AND deadline_us <= v_now_us;
   FOR v_claim IN
-    SELECT ticket, id, weight, capacity, fixed, min_hold_us, granted_us, deadline_us, bell
+    SELECT ticket, id, weight, capacity, fixed, min_hold_us, granted_us, bell
     FROM @claims
     WHERE name = v_name
     ORDER BY ticket
   LOOP
-    IF v_claim.deadline_us <= v_now_us THEN
-      DELETE FROM @claims WHERE name = v_name AND ticket = v_claim.ticket;
-      CONTINUE;
-    END IF;
     v_total := v_total + v_claim.weight;
     IF v_total > v_claim.capacity THEN
       IF v_hint = 1 AND v_claim.bell <> '' THEN

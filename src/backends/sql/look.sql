@@ -1,5 +1,6 @@
 -- What a claim needs to know about a name where somebody is: the claim itself if it is there already, and who
--- else is. Who has run out counts no more.
+-- else is. Who has run out counts no more; but nothing may follow from that before it was dropped, since it may
+-- be renewed at this very moment.
 --
 -- In:      :name, :id, :min_hold_us, :now_us
 -- Out:     one row: `mine`, `own_weight`, `own_capacity`, `own_fixed`, `own_min_hold_us`,

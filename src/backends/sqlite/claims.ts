@@ -45,7 +45,7 @@ export function claim(db: Statements, request: ClaimRequest, at: Moment): Outcom
     note,
   };
   const row = db.routines.run(routines.claim, inputs, timesOf(db, at));
-  return { answer: readAnswer(row, asIs), removed: numberOf(row, "expired") > 0 };
+  return { answer: readAnswer(row, asIs), removed: Number(row.removed ?? 0) > 0 };
 }
 
 /** Who is the first to wait at each name, and what is about to change there by itself. */
