@@ -14,4 +14,6 @@ export interface Bug {
   readonly caughtBy: readonly [file: string, test: string];
   /** That test breaks a network of its own. */
   readonly needsRoot?: true;
+  /** Whether it does harm depends on which of two servers is quicker: the test may have to run again to notice. */
+  readonly byChance?: true;
 }

@@ -20,6 +20,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     ],
     caughtBy: [ETCD_FAULTS, "a leader that was resumed, and knows nothing of its successor"],
     needsRoot: true,
+    byChance: true,
   },
   {
     name: "etcd: a claim of unknown fate not called off",
@@ -108,17 +109,6 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       },
     ],
     caughtBy: ["test/quorum/clock.test.ts", "tokens grow also when a majority had to count"],
-  },
-  {
-    name: "the greatest ticket instead of the majority's",
-    edits: [
-      {
-        file: "backends/quorum/tally.js",
-        find: "[majority - 1];\n}\n/** How many",
-        replace: ".at(-1);\n}\n/** How many",
-      },
-    ],
-    caughtBy: ["test/quorum/clock.test.ts", "jump forward by an hour the holder keeps its lock"],
   },
   {
     name: "half of the votes taken for a majority",

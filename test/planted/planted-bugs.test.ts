@@ -93,7 +93,11 @@ describe.concurrent("the same tests pass where no bug is planted", () => {
 describe.concurrent("a planted bug is caught", () => {
   test.for(ALL)("$name", async (bug, context) => {
     if (!POSSIBLE.includes(bug)) return context.skip("needs root, and network namespaces");
-    const { failed } = await run(await plant(bug), bug.caughtBy[0], literally(bug.caughtBy[1]));
+    const dist = await plant(bug);
+    let failed: readonly string[] = [];
+    for (let round = 0; failed.length === 0 && round < (bug.byChance ? 3 : 1); round++) {
+      ({ failed } = await run(dist, bug.caughtBy[0], literally(bug.caughtBy[1])));
+    }
     expect(failed).toHaveLength(1);
   });
 });

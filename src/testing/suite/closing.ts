@@ -87,7 +87,7 @@ export const closing: readonly Case[] = [
     name: "while a closing connection waits for its callbacks, their locks are renewed",
     async run(bench) {
       const name = bench.name();
-      const locks = bench.connect({ ttl: 600 });
+      const locks = bench.connect({ ttl: 1_200 });
       await begin(locks, name, async ({ signal }) => {
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         await sleep(900);

@@ -27,7 +27,8 @@ export const network: readonly Case[] = [
       await cut;
       const [claimed] = (await watcher.inspect(name)).holders;
       const lease = await asked;
-      assert.equal(lease.token, claimed?.token);
+      // Where no queue is kept, servers agree on a ticket only when they answer.
+      if (locks.guarantees.queueing) assert.equal(lease.token, claimed?.token);
       assert.deepEqual(await count(watcher, name), { holders: 1, waiters: 0 });
       assert.equal(await lease.release(), true);
       assert.deepEqual(await count(watcher, name), { holders: 0, waiters: 0 });
