@@ -46,3 +46,23 @@ test("nor by whoever leaves", async () => {
   const rows = await askPostgres(url, `SELECT id FROM "${prefix}".claims ORDER BY ticket`);
   expect(rows.map(({ id }) => id)).toEqual([renewed.id, next.id]);
 });
+
+test("nor is a renewal cut short by a question of the same claim that began before it", async () => {
+  const prefix = newPrefix();
+  const one = backend({ prefix });
+  const [held, asking] = [request("a", { ttlMs: SHORT_MS }), request("a")];
+  await one.claim(held);
+  const { ticket } = (await one.claim(asking)) as { ticket: bigint };
+  const finishFirst = await renewSlowly(prefix, held.id);
+  // It has read the clock, waits for the claim ahead, and then for the renewal of its own.
+  const asked = one.claim({ ...asking, ticket });
+  const finishOwn = await renewSlowly(prefix, asking.id);
+  await finishFirst();
+  await finishOwn();
+  expect((await asked).state).toBe("waiting");
+  const [row] = await askPostgres(
+    url,
+    `SELECT deadline_us - seen_us AS kept_us FROM "${prefix}".claims WHERE id = '${asking.id}'`,
+  );
+  expect(Number(row?.kept_us)).toBeGreaterThan(60_000_000);
+});
