@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { askPostgres } from "../servers/postgres.js";
-import { backend, newPrefix, poolOf, request, SERVER, sleep } from "./tools.js";
+import { backend, eventually, newPrefix, poolOf, request, SERVER, sleep } from "./tools.js";
 
 const { url } = SERVER;
 const SHORT_MS = 300;
@@ -65,4 +65,21 @@ test("nor is a renewal cut short by a question of the same claim that began befo
     `SELECT deadline_us - seen_us AS kept_us FROM "${prefix}".claims WHERE id = '${asking.id}'`,
   );
   expect(Number(row?.kept_us)).toBeGreaterThan(60_000_000);
+});
+
+test("who asks lets in somebody ahead that is just being renewed, and does not wait for it", async () => {
+  const prefix = newPrefix();
+  const one = backend({ prefix });
+  const [held, next, asking] = [request("a", { ttlMs: SHORT_MS }), request("a"), request("a")];
+  await one.claim(held);
+  const news: unknown[] = [];
+  one.watch(next, (told) => news.push(told));
+  const { ticket: rung } = (await one.claim(next)) as { ticket: bigint };
+  await eventually("it listens", 2_000, () => news.length > 0);
+  const { ticket } = (await one.claim(asking)) as { ticket: bigint };
+  const finish = await renewSlowly(prefix, next.id);
+  expect((await one.claim({ ...asking, ticket })).state).toBe("waiting");
+  await eventually("it is told", 2_000, () => news.length > 1);
+  expect(news.at(-1)).toEqual({ state: "granted", ticket: rung });
+  await finish();
 });
