@@ -113,7 +113,7 @@ describe("names and times", () => {
 
   test("the time zone and the modes of a connection change nothing", async () => {
     const prefix = newPrefix();
-    const odd = poolOf(2);
+    const odd = poolOf(1);
     odd.on("connection", (connection) => {
       // As the library hands it out, whatever its types say: a connection of the other kind.
       const raw = connection as unknown as { query(sql: string): void };
@@ -123,7 +123,9 @@ describe("names and times", () => {
     const [first, second] = [request("it's \\"), request("it's \\")];
     const before = await usual.claim(first);
     expect((await other.claim(second)).state).toBe("waiting");
+    for await (const { claims } of other.list({ name: first.name })) expect(claims).toHaveLength(2);
     expect(await usual.release(first)).toBe(true);
+    for await (const { claims } of other.list({ name: first.name })) expect(claims).toHaveLength(1);
     const after = await other.claim(second);
     expect(after).toMatchObject({ state: "granted" });
     if (!("ticket" in before && "ticket" in after)) throw new Error("no tickets");

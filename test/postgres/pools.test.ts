@@ -97,3 +97,17 @@ test("whoever does not wait is not notified about, and whoever waits once", asyn
   await expect.poll(() => heard).toHaveLength(1);
   expect(heard[0]).toMatch(new RegExp(`^\\d+ ${second.id} granted$`));
 });
+
+test("who gives up at a row that is locked for long does not stay there on the server", async () => {
+  const prefix = newPrefix();
+  const one = backend({ prefix, listen: false, timeout: "200ms" });
+  await one.claim(request("a"));
+  const blocker = await poolOf(url, 1).connect();
+  onTestFinished(() => blocker.release(true));
+  await blocker.query(`BEGIN; SELECT 1 FROM "${prefix}".resources WHERE name = 'a' FOR UPDATE`);
+  await expect(one.claim(request("a"))).rejects.toMatchObject({ code: "backend", retryable: true });
+  const stuck = `SELECT pid FROM pg_stat_activity
+    WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%"${prefix}".claim(%'`;
+  expect(await askPostgres(url, stuck)).toHaveLength(1);
+  await eventually("it has gone", 8_000, async () => (await askPostgres(url, stuck)).length === 0);
+});

@@ -27,6 +27,15 @@ export interface OwnPool extends MysqlPromisePool {
   end(): Promise<void>;
 }
 
+/** A pool of `mysql2`, as it is made. */
+interface RawPool {
+  promise(): OwnPool;
+  on(
+    event: "connection",
+    listener: (connection: { query(sql: string, done: () => void): void }) => void,
+  ): void;
+}
+
 export function promisePool(pool: MysqlPoolLike): MysqlPromisePool {
   return "promise" in pool && typeof pool.promise === "function"
     ? pool.promise()
@@ -39,7 +48,7 @@ export async function openPool(
   connections: number,
   timeoutMs: number,
 ): Promise<OwnPool> {
-  let createPool: (config: object) => { promise(): OwnPool };
+  let createPool: (config: object) => RawPool;
   try {
     const module: unknown = await import("mysql2");
     ({ createPool } = (module as { default: { createPool: typeof createPool } }).default);
@@ -48,7 +57,7 @@ export async function openPool(
       cause,
     });
   }
-  return createPool({
+  const pool = createPool({
     host,
     port,
     user: username ?? "root",
@@ -62,5 +71,11 @@ export async function openPool(
     idleTimeout: 60_000,
     connectTimeout: timeoutMs,
     enableKeepAlive: true,
-  }).promise();
+  });
+  // The server does not notice that we have given up and left: without this, each retry at a row that is locked
+  // for long would leave one more of its threads waiting there, until no connection is left for anybody.
+  const longestS = Math.ceil(timeoutMs / 1000) + 1;
+  const limits = `SET SESSION innodb_lock_wait_timeout = ${longestS}, SESSION lock_wait_timeout = ${longestS}`;
+  pool.on("connection", (connection) => connection.query(limits, () => {}));
+  return pool.promise();
 }

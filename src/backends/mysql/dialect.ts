@@ -82,7 +82,8 @@ function bodyOf(routine: Routine): readonly string[] {
     return `DECLARE v_${local} ${TYPES[kindOf(local)]}${initial};`;
   });
   const work = steps.flatMap(stepOf);
-  if (!isRow(answer)) return [...locals, ...work, `${withoutComments(answer.sql).trim()};`];
+  // Where autocommit is off, a look begins a transaction, too: left open, it would show the same old rows again.
+  if (!isRow(answer)) return [...locals, ...work, `${withoutComments(answer.sql).trim()};`, "COMMIT;"];
   const begin = ["SET TRANSACTION ISOLATION LEVEL READ COMMITTED;", "START TRANSACTION;"];
   // What was begun must not be left to whoever uses the connection next.
   const handler = "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;";

@@ -22,8 +22,8 @@ const ADVICE: Readonly<Record<number, string>> = {
 /** What may pass by itself: no room, no connection, a shutdown, a read-only time, locks, a killed statement. */
 const PASSING = new Set([
   ...[
-    1021, 1030, 1040, 1041, 1053, 1077, 1114, 1135, 1203, 1205, 1213, 1226, 1290, 1317, 1836, 1927, 3024,
-    3100,
+    1021, 1030, 1040, 1041, 1053, 1077, 1114, 1135, 1203, 1205, 1213, 1226, 1290, 1317, 1836, 1927, 1969,
+    3024, 3100,
   ],
 ]);
 

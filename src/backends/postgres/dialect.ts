@@ -24,10 +24,12 @@ const TYPES: Readonly<Record<Kind, string>> = {
  * Functions do what only their owner may do, so that users need no right but to call them. Their plans must use
  * the indexes, also while the tables look small: claims come and go faster than statistics follow. Where there
  * is no index to use, such a plan looks so expensive that the server would compile it, for 300 ms each time.
+ * The server does not notice that somebody has given up and left: without a limit of its own, each retry at a
+ * row that is locked for long would leave one more process waiting there, until no connection is left for anybody.
  */
 const ATTRIBUTES = [
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp",
-  "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off",
+  "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s'",
 ].join(" ");
 
 const CLOCK =

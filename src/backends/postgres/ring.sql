@@ -1,7 +1,9 @@
 -- The body of the function that tells those who were let in: each of them once, in its own process only. Where
 -- the grant starts a clock of its own, the claim has to ask for it, so it is only told to ask. The loop ends at
 -- the first claim that has to wait, so a long queue behind it costs nothing. Who has run out is dropped first:
--- what counts no more must not come back, and one that is just being renewed is waited for, and stays.
+-- what counts no more must not come back, and one that is just being renewed is waited for, and stays. Whoever
+-- asks has locked its own claim before those ahead of it: so one that is just being renewed is told, but not
+-- marked, or two could wait in a circle. The mark is for people to see, and to tell nobody twice.
 --
 -- In:      v_name, v_now_us; v_hint, 1 if the first that waits should ask again, because a claim ahead of it
 --          was given back and ends sooner than it was told
@@ -31,7 +33,13 @@ BEGIN
           PERFORM pg_notify(v_claim.bell, v_claim.ticket || ' ' || v_claim.id || ' ask');
         END IF;
       ELSE
-        UPDATE @claims SET granted_us = v_now_us WHERE name = v_name AND ticket = v_claim.ticket;
+        UPDATE @claims
+        SET granted_us = v_now_us
+        WHERE
+          name = v_name
+          AND ticket = (
+            SELECT ticket FROM @claims WHERE name = v_name AND ticket = v_claim.ticket FOR UPDATE SKIP LOCKED
+          );
         IF v_claim.bell <> '' THEN
           PERFORM pg_notify(v_claim.bell, v_claim.ticket || ' ' || v_claim.id || ' granted');
         END IF;

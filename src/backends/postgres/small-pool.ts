@@ -1,5 +1,6 @@
 import { nowMs } from "../../core/clock.js";
 import type { PgClientLike, PgPooledClient } from "./client.js";
+import { closedError } from "./errors.js";
 
 /** A client of the library, with what it takes to keep it. */
 export interface OwnClient extends PgClientLike {
@@ -43,6 +44,7 @@ export class SmallPool {
   }
 
   connect(): Promise<PgPooledClient> {
+    if (this.#ended) return Promise.reject(closedError());
     const free = this.take();
     if (free !== undefined) return Promise.resolve(free);
     return new Promise<PgPooledClient>((resolve, reject) => {
@@ -51,9 +53,10 @@ export class SmallPool {
     });
   }
 
-  /** Whoever is still at work ends it by giving the connection back. */
+  /** Whoever is still at work ends it by giving the connection back; whoever waits for one is sent away. */
   async end(): Promise<void> {
     this.#ended = true;
+    for (const { reject } of this.#waiting.splice(0)) reject(closedError());
     clearInterval(this.#tidying);
     await Promise.all(this.#idle.splice(0).map(({ own }) => own.end()));
   }
@@ -73,8 +76,9 @@ export class SmallPool {
     own.connect().then(
       () => this.#giveBack(kept, false),
       (error: unknown) => {
-        this.#drop(kept);
+        // Before it is dropped, which opens another one only if somebody else still waits.
         this.#waiting.shift()?.reject(error);
+        this.#drop(kept);
       },
     );
   }
