@@ -124,9 +124,16 @@ describe("a node that may have forgotten something", () => {
   test("but it keeps, extends and gives back the claims that it has", async () => {
     const [ticket] = await claim("me");
     await client.del(BORN);
-    expect(await claim("me", { attempt: 2 })).toMatchObject({ 0: "granted", 1: ticket });
+    const known = { attempt: 2, ticket: Number(ticket) };
+    expect(await claim("me", known)).toMatchObject({ 0: "granted", 1: ticket });
     expect(await renew("me", Number(ticket))).toMatchObject([["held", expect.any(Number)]]);
     expect(await release("me", 2)).toBe(1);
+  });
+
+  test("a vote of an earlier attempt is no vote any more: it may be older than what was forgotten", async () => {
+    await claim("me");
+    await client.set(BORN, `0 ${MAX_TTL_MS} 0123456789`);
+    expect((await claim("me", { attempt: 2, verify: true }))[0]).toBe("young");
   });
 
   test("a clock that is set back to before its birth costs it the same time again, and no more", async () => {
