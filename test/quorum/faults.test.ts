@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Lease, Locks } from "locktender";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { askRedis, type RedisNode, startRedisServers } from "../servers/redis.js";
-import { Quorum, sleep } from "./tools.js";
+import { Quorum, sleep, urlOf } from "./tools.js";
 
 // Everything that a majority survives, on five real servers; and what it does not survive, told in time.
 
@@ -304,6 +304,27 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     const lease = await forgottenByOne(quorum);
     await sleep(500);
     await kept.update({ note: "still here" });
+    await isRefused(waiting, lease);
+  });
+
+  test("with older data, and the first to ask uses another prefix", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const lease = await forgottenByOne(quorum);
+    const neighbours = await Quorum.on(ports);
+    await neighbours
+      .open()
+      .mutex("a")
+      .run(() => undefined);
+    await isRefused(waiting, lease);
+  });
+
+  test("with older data, and the first to ask uses another database", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const lease = await forgottenByOne(quorum);
+    const elsewhere = quorum.open({}, { url: `${urlOf(ports)}/1` });
+    await elsewhere.mutex("a").run(() => undefined);
     await isRefused(waiting, lease);
   });
 
