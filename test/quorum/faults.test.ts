@@ -328,6 +328,16 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     await isRefused(waiting, lease);
   });
 
+  test("with older data, and its memory is full when somebody asks", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const lease = await forgottenByOne(quorum);
+    await askRedis(at(2).port, "CONFIG", "SET", "maxmemory", "1");
+    expect(await quorum.open().mutex("a").tryAcquire({ ttl: "1s" })).toBeNull();
+    await askRedis(at(2).port, "CONFIG", "SET", "maxmemory", "0");
+    await isRefused(waiting, lease);
+  });
+
   test("whoever is refused by a majority keeps no vote of the rest", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "20s" });
     const lease = await onThree(quorum);

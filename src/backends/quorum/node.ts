@@ -51,8 +51,10 @@ export class QuorumNode {
     const verified = [...args, "verify"];
     const doubtful = this.#doubtful;
     const asked = this.#ask((client) =>
-      client.evalSha(this.#claim, keys, doubtful ? verified : args).catch((error: unknown) => {
+      client.evalSha(this.#claim, keys, doubtful ? verified : args).catch(async (error: unknown) => {
         if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+        // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
+        await runScript(client, SCRIPTS.greet, keys.slice(-1), []);
         return client.evalText(this.#claim, keys, verified);
       }),
     );
