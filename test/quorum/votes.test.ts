@@ -77,3 +77,14 @@ async function requests(): Promise<number> {
   const calls = infos.map((info) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(info))?.[1] ?? 0));
   return calls.reduce((sum, count) => sum + count, 0);
 }
+
+test("a vote whose script was sent after the lock had been given back is given back, too", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const { locks, proxies } = await quorum.behind([2], { ttl: "20s" });
+  await locks.mutex("b").run(() => undefined);
+  await askRedis(quorum.ports[2] ?? 0, "SCRIPT", "FLUSH");
+  proxies[0]?.delay({ toServerMs: 50 });
+  await locks.mutex("a").run(() => undefined);
+  await sleep(300);
+  await quorum.nothingLeft("a", 1_000);
+});

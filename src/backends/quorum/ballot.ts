@@ -174,10 +174,9 @@ export class Ballot {
     if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
     if (result === undefined) this.#latecomers.push(node);
-    else if (result.state !== "granted") this.#candidate.withdraw(node);
-    // Whoever has left meanwhile has told this node so, by the same connection and after its claim.
-    else if (vote.ticket !== result.ticket && this.#candidate.wanted())
-      this.#settle(node, result.ticket).catch(() => undefined);
+    // Whoever has left meanwhile may have told this node before its claim came there: its script was sent late.
+    else if (result.state !== "granted" || !this.#candidate.wanted()) this.#candidate.withdraw(node);
+    else if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
   }
 
   #reports(replies: Replies): readonly Report[] {
