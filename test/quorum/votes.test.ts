@@ -88,3 +88,17 @@ test("a vote whose script was sent after the lock had been given back is given b
   await sleep(300);
   await quorum.nothingLeft("a", 1_000);
 });
+
+test("who only tries while votes are split gives up before what it may get is worth nothing", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const locks = quorum.open();
+  await locks.mutex("a").run(() => undefined);
+  const vote = (id: string) => `1\n${id} 1 1 ${Date.now()}000 0 9000000000000000 ${2 ** 31 - 1} 0 0 [{},""]`;
+  const [first = 0, second = 0] = quorum.ports;
+  const head = `${quorum.prefix}:quorum:{a}`;
+  await askRedis(first, "SET", head, vote("one"));
+  await askRedis(second, "SET", head, vote("two"));
+  const startedAt = performance.now();
+  expect(await locks.mutex("a").tryAcquire({ ttl: 150 })).toBeNull();
+  expect(performance.now() - startedAt).toBeLessThan(120);
+});

@@ -80,19 +80,23 @@ class QuorumBackend implements Backend {
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
-    const { name, id, queue } = request;
+    const { name, id, queue, ttlMs } = request;
     refuseTheImpossible(request, this.#settings);
     if (!this.#opening.done) await this.#opening.open();
     if (this.#isAnother(request)) return GONE;
     this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
     if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
     if (queue && !this.#line.enter(name, id)) return { state: "refused", againInMs: BEHIND_MS };
+    // A lease counts from the first question: what is granted when most of its ttl is over is worth nothing.
+    const lastMs = nowMs() + ttlMs / TTL_SHARE;
     for (let round = 0; ; round++) {
       const result = await this.#attempt(request);
       if (queue && result.state !== "no-quorum") this.#line.answered(name);
       const split = result.state === "refused" && !result.held;
-      if (queue || !split || round === SPLIT_ROUNDS) return this.#answer(request, result);
-      await new Promise((resolve) => setTimeout(resolve, backoffMs(round)));
+      const pauseMs = backoffMs(round);
+      const last = round === SPLIT_ROUNDS || nowMs() + pauseMs > lastMs;
+      if (queue || !split || last) return this.#answer(request, result);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 
