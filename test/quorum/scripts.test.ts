@@ -169,8 +169,11 @@ test("while the server's memory is full nobody is let in, and a lock is kept and
   await client.config("SET", "maxmemory", "1");
   expect((await claim("other"))[0]).toBe("refused");
   expect(await renew("me", Number(ticket))).toMatchObject([["held", expect.any(Number)]]);
+  // Its counter is kept, too: it may be ahead of the clock.
+  const last = Number(ticket) + SECOND_US / 2;
+  await settle("me", 1, last);
   expect(await release("me", 1)).toBe(1);
   await expect(claim("other")).rejects.toThrow("OOM");
   await client.config("SET", "maxmemory", "0");
-  expect((await claim("other"))[0]).toBeGreaterThan(0);
+  expect((await claim("other"))[0]).toBeGreaterThan(last);
 });
