@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
+import type { ClaimRequest } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
 import { Quorum, sleep } from "./tools.js";
 
@@ -101,4 +103,37 @@ test("who only tries while votes are split gives up before what it may get is wo
   const startedAt = performance.now();
   expect(await locks.mutex("a").tryAcquire({ ttl: 150 })).toBeNull();
   expect(performance.now() - startedAt).toBeLessThan(120);
+});
+
+const request: ClaimRequest = {
+  name: "a",
+  id: "me",
+  weight: WHOLE,
+  capacity: WHOLE,
+  ttlMs: 5_000,
+  fixed: false,
+  minHoldMs: 0,
+  queue: false,
+  owner: { instance: "i", host: "h", pid: 1 },
+  note: "",
+};
+
+test("readers of one process who come together are let in together", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const backend = quorum.backend();
+  const read = async (id: string) => {
+    let wake = () => {};
+    backend.watch({ name: "a", id }, () => wake());
+    for (;;) {
+      const rung = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      const { state } = await backend.claim({ ...request, id, weight: 1, queue: true });
+      if (state === "granted") return;
+      await rung;
+    }
+  };
+  const startedAt = performance.now();
+  await Promise.all(["one", "two", "three", "four"].map(read));
+  expect(performance.now() - startedAt).toBeLessThan(400);
 });

@@ -10,7 +10,7 @@ import type {
   Ring,
   Unwatch,
 } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
+import { type Owner, WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { Bell } from "../redis/bell.js";
 import { Ballot, type Candidate, type Result } from "./ballot.js";
@@ -123,7 +123,8 @@ class QuorumBackend implements Backend {
     const { name, id, queue } = request;
     switch (result.state) {
       case "granted":
-        this.#line.granted(name, id, result.remainingMs);
+        // Who shares it lets the next one ask at once: that may be one who shares it, too.
+        this.#line.granted(name, id, request.weight === WHOLE ? result.remainingMs : 0);
         this.#wanted.set(id, BigInt(result.ticket));
         return { state: "granted", ticket: BigInt(result.ticket), remainingMs: result.remainingMs };
       case "refused":
