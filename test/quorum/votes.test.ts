@@ -137,3 +137,15 @@ test("readers of one process who come together are let in together", async () =>
   await Promise.all(["one", "two", "three", "four"].map(read));
   expect(performance.now() - startedAt).toBeLessThan(400);
 });
+
+test("where enough servers answer, but not the same, nobody is told that too few can be relied on", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const backend = quorum.backend({ timeout: 200 });
+  await backend.claim(request);
+  await expect.poll(() => quorum.claims("a")).toEqual([1, 1, 1]);
+  await askRedis(quorum.ports[1] ?? 0, "DEL", `${quorum.prefix}:quorum:{a}`);
+  servers.nodes[2]?.process.pause();
+  const failure = await backend.release(request).catch(String);
+  servers.nodes[2]?.process.resume();
+  expect(failure).toMatch(/2 of 3 servers have to say the same.*: Redis at \S+: no answer in time/);
+});
