@@ -91,7 +91,7 @@ describe("the rights in docs/engines/redlock.md", () => {
     .split(/\s+/)
     .slice(3);
   /** What the page says that one can do without, at a price. */
-  const dispensable = ["+subscribe", "+publish", "+del"];
+  const dispensable = ["+subscribe", "+publish"];
   const url = urlOf(ports).replace("://", "://locktender:a-long-password@");
 
   async function allow(given: readonly string[]): Promise<void> {

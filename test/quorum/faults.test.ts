@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Lease } from "locktender";
+import type { Lease, Locks } from "locktender";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { askRedis, type RedisNode, startRedisServers } from "../servers/redis.js";
-import { Quorum, sleep } from "./tools.js";
+import { Quorum, sleep, urlOf } from "./tools.js";
 
 // Everything that a majority survives, on five real servers; and what it does not survive, told in time.
 
@@ -228,10 +228,10 @@ describe("a majority of servers is lost", () => {
 
 describe("scenario S11: a server comes back without what it knew, and a client asks that never saw it before", () => {
   /** A fixed lease on servers 0, 1 and 2 alone: with the vote of one of them, somebody else would have a majority. */
-  async function onThree(quorum: Quorum): Promise<Lease> {
+  async function onThree(quorum: Quorum, ttl = 1_500): Promise<Lease> {
     const { locks, proxies } = await quorum.behind([3, 4]);
     for (const proxy of proxies) proxy.refuse();
-    const lease = await locks.mutex("a").acquire({ ttl: "1500ms", renew: false });
+    const lease = await locks.mutex("a").acquire({ ttl, renew: false });
     expect(await quorum.claims("a")).toEqual([1, 1, 1, 0, 0]);
     return lease;
   }
@@ -260,11 +260,11 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     expect(await quorum.open({ ttl: "1s" }).mutex("b").tryAcquire()).not.toBeNull();
   });
 
-  test("with older data: it knows since when it remembers, and that it was started anew since", async () => {
-    const quorum = await Quorum.on(ports, { maxTtl: "2s" });
+  /** A lease as above, which server 2 knew; and it is started anew with what it knew before. */
+  async function forgottenByOne(quorum: Quorum): Promise<Lease> {
     const older = `${files(at(2))}.older`;
     await cp(files(at(2)), older, { recursive: true });
-    const lease = await onThree(quorum);
+    const lease = await onThree(quorum, 10_000);
     await at(2).process.kill();
     await rm(files(at(2)), { recursive: true });
     await cp(older, files(at(2)), { recursive: true });
@@ -272,7 +272,70 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     await at(2).process.restart();
     expect(await askRedis(at(2).port, "EXISTS", `${quorum.prefix}:quorum:born`)).toBe(1);
     expect(await quorum.claims("a")).toEqual([1, 1, 0, 0, 0]);
-    await nobodyElseWhileHeld(quorum, lease);
+    return lease;
+  }
+
+  test("with older data: it knows since when it remembers, and that it was started anew since", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const lease = await forgottenByOne(quorum);
+    for (let round = 0; round < 10; round++) {
+      expect(await quorum.open().mutex("a").tryAcquire({ ttl: "1s" })).toBeNull();
+    }
+    expect(lease.held).toBe(true);
+  });
+
+  /** Somebody who knew the server, and has asked nothing while it was started anew: its client connects by itself. */
+  async function idle(quorum: Quorum): Promise<Locks> {
+    const locks = quorum.open({ ttl: "1s" });
+    await locks.mutex("b").run(() => undefined);
+    return locks;
+  }
+
+  async function isRefused(locks: Locks, lease: Lease): Promise<void> {
+    await sleep(500);
+    expect(await locks.mutex("a").tryAcquire()).toBeNull();
+    expect(lease.held).toBe(true);
+  }
+
+  test("with older data, and the first to ask refreshes what it has", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const kept = await quorum.open({ ttl: "20s" }).mutex("c").acquire();
+    const lease = await forgottenByOne(quorum);
+    await sleep(500);
+    await kept.update({ note: "still here" });
+    await isRefused(waiting, lease);
+  });
+
+  test("with older data, and the first to ask uses another prefix", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const lease = await forgottenByOne(quorum);
+    const neighbours = await Quorum.on(ports);
+    await neighbours
+      .open()
+      .mutex("a")
+      .run(() => undefined);
+    await isRefused(waiting, lease);
+  });
+
+  test("with older data, and the first to ask uses another database", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const lease = await forgottenByOne(quorum);
+    const elsewhere = quorum.open({}, { url: `${urlOf(ports)}/1` });
+    await elsewhere.mutex("a").run(() => undefined);
+    await isRefused(waiting, lease);
+  });
+
+  test("with older data, and its memory is full when somebody asks", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const waiting = await idle(quorum);
+    const lease = await forgottenByOne(quorum);
+    await askRedis(at(2).port, "CONFIG", "SET", "maxmemory", "1");
+    expect(await quorum.open().mutex("a").tryAcquire({ ttl: "1s" })).toBeNull();
+    await askRedis(at(2).port, "CONFIG", "SET", "maxmemory", "0");
+    await isRefused(waiting, lease);
   });
 
   test("whoever is refused by a majority keeps no vote of the rest", async () => {

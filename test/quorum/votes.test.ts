@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
+import type { ClaimRequest } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
 import { Quorum, sleep } from "./tools.js";
 
@@ -77,3 +79,73 @@ async function requests(): Promise<number> {
   const calls = infos.map((info) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(info))?.[1] ?? 0));
   return calls.reduce((sum, count) => sum + count, 0);
 }
+
+test("a vote whose script was sent after the lock had been given back is given back, too", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const { locks, proxies } = await quorum.behind([2], { ttl: "20s" });
+  await locks.mutex("b").run(() => undefined);
+  await askRedis(quorum.ports[2] ?? 0, "SCRIPT", "FLUSH");
+  proxies[0]?.delay({ toServerMs: 50 });
+  await locks.mutex("a").run(() => undefined);
+  await sleep(300);
+  await quorum.nothingLeft("a", 1_000);
+});
+
+test("who only tries while votes are split gives up before what it may get is worth nothing", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const locks = quorum.open();
+  await locks.mutex("a").run(() => undefined);
+  const vote = (id: string) => `1\n${id} 1 1 ${Date.now()}000 0 9000000000000000 ${2 ** 31 - 1} 0 0 [{},""]`;
+  const [first = 0, second = 0] = quorum.ports;
+  const head = `${quorum.prefix}:quorum:{a}`;
+  await askRedis(first, "SET", head, vote("one"));
+  await askRedis(second, "SET", head, vote("two"));
+  const startedAt = performance.now();
+  expect(await locks.mutex("a").tryAcquire({ ttl: 150 })).toBeNull();
+  expect(performance.now() - startedAt).toBeLessThan(120);
+});
+
+const request: ClaimRequest = {
+  name: "a",
+  id: "me",
+  weight: WHOLE,
+  capacity: WHOLE,
+  ttlMs: 5_000,
+  fixed: false,
+  minHoldMs: 0,
+  queue: false,
+  owner: { instance: "i", host: "h", pid: 1 },
+  note: "",
+};
+
+test("readers of one process who come together are let in together", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const backend = quorum.backend();
+  const read = async (id: string) => {
+    let wake = () => {};
+    backend.watch({ name: "a", id }, () => wake());
+    for (;;) {
+      const rung = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      const { state } = await backend.claim({ ...request, id, weight: 1, queue: true });
+      if (state === "granted") return;
+      await rung;
+    }
+  };
+  const startedAt = performance.now();
+  await Promise.all(["one", "two", "three", "four"].map(read));
+  expect(performance.now() - startedAt).toBeLessThan(400);
+});
+
+test("where enough servers answer, but not the same, nobody is told that too few can be relied on", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const backend = quorum.backend({ timeout: 200 });
+  await backend.claim(request);
+  await expect.poll(() => quorum.claims("a")).toEqual([1, 1, 1]);
+  await askRedis(quorum.ports[1] ?? 0, "DEL", `${quorum.prefix}:quorum:{a}`);
+  servers.nodes[2]?.process.pause();
+  const failure = await backend.release(request).catch(String);
+  servers.nodes[2]?.process.resume();
+  expect(failure).toMatch(/2 of 3 servers have to say the same.*: Redis at \S+: no answer in time/);
+});

@@ -8,6 +8,8 @@ import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
 /** An attempt that comes to nothing is seldom older than this. */
 const ATTEMPT_MS = 200;
 
+const NOT_THERE = "it has voted, and has lost the vote again";
+
 /** What one attempt asks of every node. */
 export interface Candidate {
   readonly keys: readonly string[];
@@ -146,20 +148,22 @@ export class Ballot {
     const behind = others.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket);
     const ahead = others.filter((node) => !behind.includes(node));
     for (const node of ahead) this.#settle(node, ticket).catch(() => undefined);
-    const confirmed = await gather<QuorumNode, boolean, boolean>({
+    const unconfirmed = await gather<QuorumNode, boolean, readonly Report[]>({
       nodes: behind,
       ask: (node) => this.#settle(node, ticket),
       timeoutMs: this.#candidate.timeoutMs,
       decide: (replies, over) => {
         const settled = replies.filter((reply) => reply !== undefined && "answer" in reply && reply.answer);
-        if (settled.length >= needed) return true;
-        return over ? false : undefined;
+        if (settled.length >= needed) return [];
+        if (!over) return undefined;
+        const lost = behind.filter((_, index) => isNo(replies[index]));
+        return [...failuresOf(behind, replies), ...lost.map((node) => ({ node, error: NOT_THERE }))];
       },
       silent: (node) => node.silence(),
     });
-    if (confirmed) return granted;
+    if (unconfirmed.length === 0) return granted;
     for (const node of this.#nodes) this.#candidate.withdraw(node);
-    return { state: "no-quorum", reports: behind.map((node) => ({ node, error: node.silence() })) };
+    return { state: "no-quorum", reports: unconfirmed };
   }
 
   async #settle(node: QuorumNode, ticket: number): Promise<boolean> {
@@ -174,10 +178,9 @@ export class Ballot {
     if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
     if (result === undefined) this.#latecomers.push(node);
-    else if (result.state !== "granted") this.#candidate.withdraw(node);
-    // Whoever has left meanwhile has told this node so, by the same connection and after its claim.
-    else if (vote.ticket !== result.ticket && this.#candidate.wanted())
-      this.#settle(node, result.ticket).catch(() => undefined);
+    // Whoever has left meanwhile may have told this node before its claim came there: its script was sent late.
+    else if (result.state !== "granted" || !this.#candidate.wanted()) this.#candidate.withdraw(node);
+    else if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
   }
 
   #reports(replies: Replies): readonly Report[] {
@@ -188,4 +191,8 @@ export class Ballot {
     });
     return [...failuresOf(this.#nodes, replies), ...young];
   }
+}
+
+function isNo(reply: Reply<boolean> | undefined): boolean {
+  return reply !== undefined && "answer" in reply && !reply.answer;
 }

@@ -37,21 +37,29 @@ local function whyNoVote(now)
 end
 
 local now = serverTime()
+-- Also for those who need no vote: with their question this script becomes known, and others no longer look.
+local refusal = whyNoVote(now)
 local l = openLock(KEYS[1], KEYS[2], now)
 local claim = find(l, id)
 
 if claim and (claim.left or attempt < claim.attempt) then
   return gone(l, id)
+elseif lastTicket == 0 and refusal then
+  -- Also what an earlier attempt has here may be older than what was forgotten.
+  return refusal
 elseif claim then
   claim.attempt = attempt
-  if lastTicket ~= 0 then settle(l, claim, lastTicket) end
+  if lastTicket ~= 0 then
+    settle(l, claim, lastTicket)
+  else
+    -- Of the earlier grant nobody has heard: its times count from this one.
+    claim.granted, claim.deadline = now, math.max(claim.deadline, now + grant)
+  end
   claim.who = string.match(ARGV[2], '^%d+ %d %d+ (.*)$')
   if not claim.fixed then claim.deadline = math.max(claim.deadline, now + ttl) end
 elseif lastTicket ~= 0 then
   return gone(l, id)
 else
-  local refusal = whyNoVote(now)
-  if refusal then return refusal end
   -- One client that errs must not use up the tickets of all others.
   local lowest = tonumber(floor) < now + 1000000 and tonumber(floor) or 0
   local ticket = math.max(l.last + 1, now, lowest)

@@ -10,7 +10,7 @@ import type {
   Ring,
   Unwatch,
 } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
+import { type Owner, WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { Bell } from "../redis/bell.js";
 import { Ballot, type Candidate, type Result } from "./ballot.js";
@@ -80,19 +80,23 @@ class QuorumBackend implements Backend {
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
-    const { name, id, queue } = request;
+    const { name, id, queue, ttlMs } = request;
     refuseTheImpossible(request, this.#settings);
     if (!this.#opening.done) await this.#opening.open();
     if (this.#isAnother(request)) return GONE;
     this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
     if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
     if (queue && !this.#line.enter(name, id)) return { state: "refused", againInMs: BEHIND_MS };
+    // A lease counts from the first question: what is granted when most of its ttl is over is worth nothing.
+    const lastMs = nowMs() + ttlMs / TTL_SHARE;
     for (let round = 0; ; round++) {
       const result = await this.#attempt(request);
       if (queue && result.state !== "no-quorum") this.#line.answered(name);
       const split = result.state === "refused" && !result.held;
-      if (queue || !split || round === SPLIT_ROUNDS) return this.#answer(request, result);
-      await new Promise((resolve) => setTimeout(resolve, backoffMs(round)));
+      const pauseMs = backoffMs(round);
+      const last = round === SPLIT_ROUNDS || nowMs() + pauseMs > lastMs;
+      if (queue || !split || last) return this.#answer(request, result);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 
@@ -119,7 +123,8 @@ class QuorumBackend implements Backend {
     const { name, id, queue } = request;
     switch (result.state) {
       case "granted":
-        this.#line.granted(name, id, result.remainingMs);
+        // Who shares it lets the next one ask at once: that may be one who shares it, too.
+        this.#line.granted(name, id, request.weight === WHOLE ? result.remainingMs : 0);
         this.#wanted.set(id, BigInt(result.ticket));
         return { state: "granted", ticket: BigInt(result.ticket), remainingMs: result.remainingMs };
       case "refused":

@@ -85,13 +85,13 @@ export class Line {
   }
 
   /** The first one got it: the next one asks when it may be over, and is rung when it is given back. */
-  granted(name: string, id: string, remainingMs: number): void {
+  granted(name: string, id: string, takenMs: number): void {
     const queue = this.#queues.get(name);
     if (queue?.ids[0] !== id) return;
     queue.ids.shift();
     queue.splits = 0;
     if (queue.ids.length === 0) this.#forget(name, queue);
-    else this.#wake(name, queue, Math.min(remainingMs, LONGEST_POLL_MS));
+    else this.#wake(name, queue, Math.min(takenMs, LONGEST_POLL_MS));
   }
 
   /** It may be free now. `shared`: others may have been told the same. */

@@ -7,7 +7,6 @@ import { LUA } from "./keys.js";
 import { readVote, type Vote } from "./replies.js";
 
 export const SCRIPTS = {
-  claim: makeScript(LUA.claim),
   settle: makeScript(LUA.settle),
   renew: makeScript(LUA.renew),
   release: makeScript(LUA.release),
@@ -21,6 +20,7 @@ const MOST_UNANSWERED = 10_000;
 export class QuorumNode {
   readonly where: string;
   readonly #link: RedisLink;
+  readonly #claim: Script;
   readonly #timeoutMs: number;
   /** Whether the server may be another one than the last that we asked for a vote. */
   #doubtful = true;
@@ -33,6 +33,7 @@ export class QuorumNode {
     this.where = where;
     this.#timeoutMs = timeoutMs;
     this.#link = new RedisLink(settings, () => {});
+    this.#claim = claimScript(settings);
   }
 
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -50,9 +51,11 @@ export class QuorumNode {
     const verified = [...args, "verify"];
     const doubtful = this.#doubtful;
     const asked = this.#ask((client) =>
-      client.evalSha(SCRIPTS.claim, keys, doubtful ? verified : args).catch((error: unknown) => {
+      client.evalSha(this.#claim, keys, doubtful ? verified : args).catch(async (error: unknown) => {
         if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-        return client.evalText(SCRIPTS.claim, keys, verified);
+        // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
+        await runScript(client, SCRIPTS.greet, keys.slice(-1), []);
+        return client.evalText(this.#claim, keys, verified);
       }),
     );
     return asked.then(
@@ -102,4 +105,16 @@ export class QuorumNode {
     asked.then(answered, () => void this.#unanswered--);
     return asked;
   }
+}
+
+/**
+ * That a server does not know this script is how its start is noticed. A server remembers scripts for all of its
+ * users together: so those of another prefix or database, who look after their own, must have another one.
+ */
+function claimScript({ prefix, address, client }: RedisSettings): Script {
+  // As ioredis and node-redis call it.
+  const { options } = (client ?? {}) as { options?: { db?: number; database?: number; keyPrefix?: string } };
+  const db = address?.db ?? options?.db ?? options?.database ?? 0;
+  const whose = JSON.stringify([prefix, db, options?.keyPrefix]);
+  return makeScript(`${LUA.claim}\n-- ${whose}\n`);
 }

@@ -11,9 +11,8 @@ if not ARGV[5] then
     -- A clock that was set back needs the counter for longer than it is kept here.
     if tonumber(last) < now + 1000000 then
       local kept = redis.pcall('SET', KEYS[1], last, 'PX', ARGV[3] + 1000)
-      -- The server's memory is full: then without the counter, whose floor is the clock.
-      if kept.err then redis.call('DEL', KEYS[1]) end
-      return tonumber(deadline) > now and 1 or 0
+      -- Where the server's memory is full, only the longer way leads there.
+      if not kept.err then return tonumber(deadline) > now and 1 or 0 end
     end
   end
 end

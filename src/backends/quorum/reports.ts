@@ -33,7 +33,12 @@ export function noQuorum(
   const why = reports.map(describe).join("; ");
   const young = reports.some(({ votesInMs }) => votesInMs !== undefined);
   const advice = young ? ". Servers that were never used before can be declared so by { fresh: true }" : "";
-  const text = `only ${able} of ${nodes} servers can be relied on, and ${majority} are needed: ${why}${advice}`;
+  // Enough may have answered, and yet not the same: then it would have been up to the others.
+  const lack =
+    able < majority
+      ? `only ${able} of ${nodes} servers can be relied on, and ${majority} are needed`
+      : `${majority} of ${nodes} servers have to say the same, and it is up to those that did not`;
+  const text = `${lack}: ${why}${advice}`;
   const hopeless = reports.filter(({ error }) => isLockError(error) && !error.retryable);
   const cause = reports.find(({ error }) => error !== undefined)?.error;
   const about = { name: lock, cause };
