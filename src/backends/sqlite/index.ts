@@ -84,11 +84,12 @@ class SqliteBackend implements Backend {
 
   #renew(session: Session, claims: readonly RenewRequest[]): readonly Renewal[] {
     const { boot } = session;
-    const answers = session.transact((db, nowUs) => renew(db, claims, { nowUs, boot }));
+    const { answers, removed } = session.transact((db, nowUs) => renew(db, claims, { nowUs, boot }));
     for (const [index, answer] of answers.entries()) {
       const claim = claims[index];
       if (claim !== undefined) this.#bell.answered(claim, answer, claim.ticket);
     }
+    this.#bell.removed(removed);
     return answers;
   }
 

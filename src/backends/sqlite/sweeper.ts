@@ -1,6 +1,4 @@
 import { nowMs } from "../../core/clock.js";
-import { numberOf, textOf } from "../sql/replies.js";
-import { sweep, tidy } from "../sql/routines.js";
 import { wallUs } from "./clock.js";
 import type { Session } from "./session.js";
 
@@ -39,14 +37,14 @@ export class Sweeper {
   }
 
   #visit(session: Session): boolean {
-    const inputs = { after: this.#after, most: MOST, retention_us: this.#retentionUs };
-    return session.transact(({ routines }, nowUs) => {
-      const times = { nowUs, wallUs: wallUs() };
-      const row = routines.run(sweep, inputs, times);
-      this.#after = numberOf(row, "number") < MOST ? "" : textOf(row, "last");
-      const abandoned = JSON.parse(textOf(row, "abandoned")) as readonly string[];
-      for (const name of abandoned) routines.run(tidy, { name }, times);
-      return abandoned.length > 0;
+    const after = this.#after;
+    const { last, number } = session.read((db) => db.sweepRange.get({ after, most: MOST }));
+    this.#after = number < MOST || last === null ? "" : last;
+    if (last === null) return false;
+    return session.transact((db, nowUs) => {
+      const { changes } = db.sweepClaims.run({ after, last, nowUs, most: MOST });
+      db.sweepResources.run({ after, last, idleSinceUs: wallUs() - this.#retentionUs });
+      return changes > 0;
     });
   }
 }
