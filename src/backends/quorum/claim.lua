@@ -49,12 +49,7 @@ elseif lastTicket == 0 and refusal then
   return refusal
 elseif claim then
   claim.attempt = attempt
-  if lastTicket ~= 0 then
-    settle(l, claim, lastTicket)
-  else
-    -- Of the earlier grant nobody has heard: its times count from this one.
-    claim.granted, claim.deadline = now, math.max(claim.deadline, now + grant)
-  end
+  if lastTicket ~= 0 then settle(l, claim, lastTicket) end
   claim.who = string.match(ARGV[2], '^%d+ %d %d+ (.*)$')
   if not claim.fixed then claim.deadline = math.max(claim.deadline, now + ttl) end
 elseif lastTicket ~= 0 then
