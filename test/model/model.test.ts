@@ -6,13 +6,15 @@ import { etcd } from "locktender/etcd";
 import { mysql } from "locktender/mysql";
 import { postgres } from "locktender/postgres";
 import { type RedisOptions, redis } from "locktender/redis";
-import { type RedlockOptions, redlock } from "locktender/redlock";
+import { redlock } from "locktender/redlock";
 import { sqlite } from "locktender/sqlite";
 import { zookeeper } from "locktender/zookeeper";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { shared } from "../servers/shared.js";
 import { betterSqlite3 } from "../support/better-sqlite3.js";
+import { hostsOf } from "../support/hosts-of.js";
+import { declareNew } from "../support/quorum-harness.js";
 import { commands, sideBySide, timeless, tries } from "./side-by-side.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
@@ -66,13 +68,17 @@ async function enter(backend: Backend, name: string, weights: readonly number[])
 
 /** Nodes of a quorum keep no queue, so only what is granted at once can be compared. */
 const quorums = {
-  "a quorum by ioredis": () => redlock(voting("ioredis")),
-  "a quorum by node-redis": () => redlock(voting("redis")),
+  "a quorum by ioredis": () => openQuorum("ioredis"),
+  "a quorum by node-redis": () => openQuorum("redis"),
 };
 
-function voting(library: "ioredis" | "redis"): RedlockOptions {
+async function openQuorum(library: "ioredis" | "redis"): Promise<Backend> {
   const { url } = servers.redlock;
-  return { url, library, prefix: `${prefix}-${library}`, fresh: true, maxTtl: "5m" };
+  const own = `${prefix}-${library}`;
+  const maxTtl = 300_000;
+  const ports = hostsOf(url).map(({ port }) => port);
+  await declareNew(ports, own, maxTtl);
+  return redlock({ url, library, prefix: own, maxTtl });
 }
 
 describe.concurrent("the rule and every answer are the same as in memory, whatever is asked in whatever order", () => {
@@ -100,7 +106,9 @@ describe.concurrent("the rule and every answer are the same as in memory, whatev
 
   for (const [engine, open] of Object.entries(quorums)) {
     test(`${engine} answers as memory does`, async () => {
-      const backend = open();
+      const backend = await open();
+      // Connecting may take longer than a vote.
+      for await (const _ of backend.list({ name: "nothing" }));
       const property = fc.asyncProperty(tries, (list) => sideBySide(backend, list));
       await fc.assert(property, { numRuns: 120, interruptAfterTimeLimit: 20_000 });
       await backend.close();
