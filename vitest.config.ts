@@ -19,8 +19,8 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
-    // Tests mostly wait, so three files run side by side even where there are only two cores.
-    maxWorkers: 3,
+    // Tests mostly wait, so two files run side by side even where there are only two cores.
+    maxWorkers: 2,
     // Within a file, more of them than cores would only slow each other down.
     maxConcurrency: 3,
     testTimeout: 60_000,
