@@ -12,10 +12,7 @@ export function decodeText(text: string): string {
   return JSON.parse(text) as string;
 }
 
-/** How the texts of an operator are kept. */
-export type Decode = (text: string) => string;
-
-export function readAnswer(row: Row | undefined, decode: Decode = decodeText): Answer {
+export function readAnswer(row: Row | undefined): Answer {
   const verdict = row?.verdict;
   switch (verdict) {
     case "granted":
@@ -34,19 +31,19 @@ export function readAnswer(row: Row | undefined, decode: Decode = decodeText): A
     case "capacity-mismatch":
       return { state: verdict, capacity: numberOf(row, "live_capacity") };
     case "gone":
-      return goneOf(row, decode);
+      return goneOf(row);
     default:
       throw strange();
   }
 }
 
-export function readRenewal(row: Row | undefined, decode: Decode = decodeText): Renewal {
+export function readRenewal(row: Row | undefined): Renewal {
   const verdict = row?.verdict;
   const remainingMs = () => msOf(row, "remaining_us");
   if (verdict === "held") return { state: verdict, remainingMs: remainingMs() };
   if (verdict === "waiting")
     return { state: verdict, remainingMs: remainingMs(), changeInMs: msOf(row, "change_us") };
-  if (verdict === "gone") return goneOf(row, decode);
+  if (verdict === "gone") return goneOf(row);
   throw strange();
 }
 
@@ -65,10 +62,10 @@ export function readRecord(name: string, row: Row): ClaimRecord & { readonly cap
 }
 
 /** Why it is gone; without a reason, nobody knows. */
-export function goneOf(row: Row | undefined, decode: Decode = decodeText): Gone {
+export function goneOf(row: Row | undefined): Gone {
   if (typeof row?.reason !== "string") return { state: "gone", loss: "taken" };
-  const by = typeof row.by_whom === "string" ? { by: decode(row.by_whom) } : undefined;
-  return { state: "gone", loss: "forced", reason: decode(row.reason), ...by };
+  const by = typeof row.by_whom === "string" ? { by: decodeText(row.by_whom) } : undefined;
+  return { state: "gone", loss: "forced", reason: decodeText(row.reason), ...by };
 }
 
 export function textOf(row: Row | undefined, column: string): string {
