@@ -111,7 +111,7 @@ describe("what libsql does to a statement that found the file busy", () => {
       return (other.prepare("SELECT count(*) AS n FROM t").get() as { n: number }).n;
     };
     expect(seenByOthers(() => db.exec("BEGIN IMMEDIATE"))).toBe(1);
-    // Should this become 1, then libsql resets its statements, and Session.transact may prepare its own.
+    // Should this become 1, then libsql resets its statements, and the session may prepare its own.
     expect(seenByOthers(() => begin.run())).toBe(0);
   });
 
@@ -141,6 +141,7 @@ describe("what libsql does to a statement that found the file busy", () => {
           run: checked(statement.run),
           get: checked(statement.get),
           all: checked(statement.all),
+          raw: (on) => statement.raw(on),
           safeIntegers: (on) => statement.safeIntegers(on),
         } as SqliteStatement;
       },

@@ -89,7 +89,7 @@ describe("idle names", () => {
     const crashed = open({ file });
     await grantedTicket(crashed, "abandoned", "id", { ttlMs: 20 });
     await new Promise((resolve) => setTimeout(resolve, 30));
-    await useNames(file, 3_600_000, "busy", 100);
+    await useNames(file, 3_600_000, "busy", 300);
     expect(count(file, "claims").n).toBe(0);
   });
 });

@@ -26,7 +26,7 @@ const NO_LIMIT = 2 ** 31 - 1;
 export interface SqlBell {
   /** What is written into claims, for others to ring; empty if they cannot. */
   readonly channel: string;
-  begin(): void;
+  begin?(): void;
   close(): Promise<void>;
 }
 
@@ -137,7 +137,7 @@ export class SqlBackend implements Backend {
   }
 
   watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
-    this.#bell?.begin();
+    this.#bell?.begin?.();
     return this.#watching.watch(claim, ring);
   }
 

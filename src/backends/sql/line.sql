@@ -5,7 +5,7 @@
 --          `soonest_us`, when the first of the claims runs out
 -- Touches: nothing
 SELECT
-  coalesce(min(CASE WHEN total > capacity THEN ticket END), 9223372036854775807) AS first_waiting,
+  coalesce(min(CASE WHEN total > capacity THEN ticket END), 9007199254740991) AS first_waiting,
   coalesce(min(deadline_us), 0) AS soonest_us
 FROM (
   SELECT ticket, capacity, deadline_us, sum(weight) OVER (ORDER BY ticket ROWS UNBOUNDED PRECEDING) AS total

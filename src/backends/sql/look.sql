@@ -22,7 +22,7 @@ SELECT
   coalesce(
     sum(
       CASE
-        WHEN other.deadline_us > :now_us AND other.ticket < coalesce(own.ticket, 9223372036854775807)
+        WHEN other.deadline_us > :now_us AND other.ticket < coalesce(own.ticket, 9007199254740991)
         THEN other.weight
       END
     ),
@@ -31,7 +31,7 @@ SELECT
   max(CASE WHEN other.deadline_us > :now_us THEN other.capacity END) AS live_capacity,
   coalesce(
     min(CASE WHEN other.deadline_us > :now_us AND other.id <> :id THEN other.deadline_us END),
-    9223372036854775807
+    9007199254740991
   ) AS soonest_us,
   sum(CASE WHEN other.deadline_us <= :now_us THEN 1 ELSE 0 END) AS expired
 FROM (SELECT 1 AS one) AS here

@@ -31,7 +31,7 @@ export class Poller {
   constructor(link: SqlLink, watching: Watching) {
     this.#link = link;
     this.#watching = watching;
-    watching.onChange = () => this.nudge();
+    watching.onChange(() => this.nudge());
   }
 
   /** Off while a bell can ring. */
@@ -55,7 +55,11 @@ export class Poller {
 
   /** This process has left a name itself, and others of its own may be next. */
   left(name: string): void {
-    if (!this.#enabled || !this.#watching.waiting.has(name)) return;
+    if (this.#enabled && this.#watching.waiting.has(name)) this.look();
+  }
+
+  /** At once, and once more if it is just looking. */
+  look(): void {
     if (this.#looking) this.#again = true;
     else void this.#look();
   }

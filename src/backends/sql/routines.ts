@@ -10,6 +10,9 @@ const LOOKED = [
   ...["mine", "own_weight", "own_capacity", "own_fixed", "own_min_hold_us", "own_granted_us"],
   ...["own_deadline_us", "has_left", "ahead", "live_capacity", "soonest_us", "expired"],
 ];
+const ALONE = [
+  ...["verdict", "ticket", "granted_us", "deadline_us", "enters", "is_gone", "catches_up", "remaining_us"],
+];
 const SETTLED = ["ticket", "granted_us", "deadline_us", "enters", "stays", "is_gone", "catches_up"];
 
 /** Enter the queue, or refresh my place, and ask. */
@@ -24,19 +27,19 @@ export const claim: Routine = {
     { sql: sql.draw, unless: "advanced" },
     "clock",
     { sql: sql.occupied, into: ["drawn", "occupied"] },
+    { sql: sql.alone, into: ALONE, unless: "occupied" },
     { sql: sql.look, into: LOOKED, when: "occupied" },
-    { sql: sql.alone, into: LOOKED, unless: "occupied" },
     // One that is just being renewed is waited for here, and stays: so only what is gone now counts no more.
     { sql: sql["drop-expired"], counts: "removed", when: "expired" },
     { sql: sql.look, into: LOOKED, when: "expired" },
     { sql: sql["count-waiters"], into: ["waiters"], when: "capped" },
-    { sql: sql.judge, into: ["verdict"] },
-    { sql: sql.settle, into: SETTLED },
+    { sql: sql.judge, into: ["verdict"], when: "occupied" },
+    { sql: sql.settle, into: SETTLED, when: "occupied" },
+    { sql: sql.tell, into: ["remaining_us", "change_us"], when: "occupied" },
     { sql: sql["catch-up"], when: "catches_up" },
     { sql: sql.enter, when: "enters" },
     { sql: sql.refresh, when: "stays" },
     why,
-    { sql: sql.tell, into: ["remaining_us", "change_us"] },
     "ring",
   ],
   answer: [

@@ -18,14 +18,18 @@ type ClaimKey = { readonly name: string; readonly id: string };
 
 /** The claims of this process that want to hear news, and how each of them stands. */
 export class Watching {
-  /** Somebody waits, or has begun to hold: whoever looks for news may have to look more often. */
-  onChange: () => void = () => {};
+  readonly #listeners: (() => void)[] = [];
   readonly #watched = new Map<string, Watched>();
   /** The claims that wait, by name. */
   readonly #waiting = new Map<string, Set<Watched>>();
 
   get waiting(): ReadonlyMap<string, ReadonlySet<Watched>> {
     return this.#waiting;
+  }
+
+  /** When somebody waits, or has begun to hold: whoever looks for news may have to look more often. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
   }
 
   /** Whether one of the claims has been held for so long. */
@@ -80,7 +84,7 @@ export class Watching {
     if (watched.state === "held") return;
     watched.state = "held";
     watched.sinceMs = nowMs();
-    this.onChange();
+    this.#changed();
   }
 
   /** A message, or what a look has found. News for an older ticket means: ask. */
@@ -105,12 +109,16 @@ export class Watching {
     this.#waiting.clear();
   }
 
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
   #waits(watched: Watched): void {
     watched.state = "waiting";
     const waiters = this.#waiting.get(watched.name);
     if (waiters === undefined) this.#waiting.set(watched.name, new Set([watched]));
     else waiters.add(watched);
-    this.onChange();
+    this.#changed();
   }
 
   #waitNoMore(watched: Watched | undefined): void {

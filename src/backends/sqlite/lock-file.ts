@@ -3,11 +3,11 @@ import { breathe } from "../../core/breath.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { MachineClock } from "./clock.js";
+import type { SqliteDatabase } from "./database.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, refuseNetwork } from "./files.js";
 import { fileOf, openLibsql, setUp } from "./open.js";
 import { Session } from "./session.js";
-import type { SqliteDatabase } from "./statements.js";
 
 const SPINS = 3;
 const LONGEST_PAUSE_MS = 20;
@@ -59,15 +59,10 @@ export class LockFile {
     return this.#retry(step, startMs);
   }
 
-  /** For hints only: does it now or not at all. */
-  peek<T>(step: (session: Session) => T): T | undefined {
-    if (this.#closed || this.#session === undefined) return undefined;
-    try {
-      const session = this.#ready();
-      return session === undefined ? undefined : step(session);
-    } catch {
-      return undefined; // Whoever asks next learns of it as an error; a hint that fails is no hint.
-    }
+  /** The write-ahead log, which moves when somebody writes; `undefined` if there is none. */
+  get log(): string | undefined {
+    const file = this.#session?.file;
+    return file === undefined ? undefined : `${file}-wal`;
   }
 
   async close(): Promise<void> {

@@ -1,10 +1,10 @@
 import type { MachineClock } from "./clock.js";
+import type { SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
 import { sql } from "./sql.generated.js";
-import type { SqliteDatabase } from "./statements.js";
 
 const APPLICATION_ID = 1_280_005_188;
-const VERSION = 1;
+const VERSION = 2;
 /** Claims are small, and every commit writes whole pages: smaller ones make it faster. */
 const PAGE_BYTES = 2_048;
 const CHECKPOINT_PAGES = 2_000;
@@ -55,7 +55,7 @@ function inTransaction(db: SqliteDatabase, begin: string, work: () => void): voi
 }
 
 /**
- * Whether the tables are still to be made; a database that is not ours, or newer than us, is refused. Inside
+ * Whether the tables are still to be made; a database that is not ours, or of another version, is refused. Inside
  * a transaction, or somebody else could make them between our questions.
  */
 function isEmpty(db: SqliteDatabase): boolean {
@@ -64,7 +64,7 @@ function isEmpty(db: SqliteDatabase): boolean {
   if (application === APPLICATION_ID) {
     if (version === VERSION) return false;
     throw unsupported(
-      `the lock file has version ${version} of the tables, and this release of Locktender knows version ${VERSION}. Upgrade it here, or give it a file of its own.`,
+      `the lock file has version ${version} of the tables, and this release of Locktender knows version ${VERSION}. Use one release with one file, or delete the file when nobody uses it: there is nothing but locks in it.`,
     );
   }
   const objects = numberOf(db, "SELECT count(*) AS n FROM sqlite_schema");

@@ -2,9 +2,9 @@ import { resolve } from "node:path";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
+import type { SqliteDatabase } from "./database.js";
 import { defaultFile } from "./files.js";
 import type { LockFileOptions } from "./lock-file.js";
-import type { SqliteDatabase } from "./statements.js";
 
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */

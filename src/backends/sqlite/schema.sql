@@ -1,4 +1,4 @@
--- The tables of a lock file, version 1. Run inside the transaction that found the file empty.
+-- The tables of a lock file, version 2. Run inside the transaction that found the file empty.
 --
 -- In:      nothing
 -- Out:     nothing
@@ -35,23 +35,21 @@ CREATE TABLE claims (
   has_left INTEGER NOT NULL,
   owner TEXT NOT NULL,
   note TEXT NOT NULL,
+  -- Always empty: nobody can be rung.
+  bell TEXT NOT NULL,
   PRIMARY KEY (name, ticket)
 ) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX claims_by_id ON claims (id, name);
-CREATE INDEX claims_by_deadline ON claims (name, deadline_us);
 
--- Claims that an operator took away, for as long as the victim may still ask why. The sequence never goes
--- back, so whoever remembers the last number it saw misses none.
+-- Claims that an operator took away, for as long as the victim may still ask why.
 CREATE TABLE forced (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
-  id TEXT NOT NULL UNIQUE,
+  id TEXT PRIMARY KEY,
   name TEXT NOT NULL,
   ticket INTEGER NOT NULL,
   reason TEXT NOT NULL,
   by_whom TEXT,
   until_us INTEGER NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- "LKTD": tells a lock file from somebody else's database.
 PRAGMA application_id = 1280005188;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

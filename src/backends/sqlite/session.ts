@@ -1,15 +1,18 @@
 import { statSync } from "node:fs";
-import type { MachineClock } from "./clock.js";
-import { isBusy } from "./errors.js";
-import { prepareStatements, type SqliteDatabase, type Statements } from "./statements.js";
+import type { Row, SqlValue } from "../sql/link.js";
+import { isRow, type Routine } from "../sql/routine.js";
+import { type MachineClock, wallUs } from "./clock.js";
+import type { SqliteDatabase, SqliteStatement } from "./database.js";
+import { isBusy, otherBoot } from "./errors.js";
+import { Program } from "./program.js";
 
 /** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
 export class Session {
-  readonly boot: string;
   /** Not to be used again. */
   broken = false;
   readonly #db: SqliteDatabase;
-  readonly #statements: Statements;
+  readonly #programs = new Map<Routine, Program>();
+  readonly #boot: SqliteStatement;
   readonly #clock: MachineClock;
   readonly #identity: string | undefined;
 
@@ -19,10 +22,9 @@ export class Session {
     /** Where the file lies; `undefined` if it is in memory. */
     readonly file: string | undefined,
   ) {
-    this.boot = clock.boot;
     this.#db = db;
     this.#clock = clock;
-    this.#statements = prepareStatements(db);
+    this.#boot = db.prepare("SELECT boot FROM machine");
     this.#identity = this.#look();
   }
 
@@ -34,29 +36,44 @@ export class Session {
     this.#db.close();
   }
 
-  /** One atomic step. The time is read inside it, so that times never go back from one step to the next. */
-  transact<T>(work: (statements: Statements, nowUs: number) => T): T {
-    // Not prepared: libsql would leave the statement active if the file is busy (see statements.ts).
+  /** One atomic step. What is answered by a query changes nothing, and others may write meanwhile. */
+  call(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
+    return isRow(routine.answer) ? this.#transact(routine, values) : this.#read(routine, values);
+  }
+
+  #transact(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
+    // Not prepared: libsql would leave the statement active if the file is busy (see program.ts).
     this.#db.exec("BEGIN IMMEDIATE");
     try {
-      const result = work(this.#statements, this.#clock.nowUs());
+      const { boot } = this.#boot.get() as { readonly boot: string };
+      if (boot !== this.#clock.boot) throw otherBoot();
+      const rows = this.#run(routine, values);
       this.#db.exec("COMMIT");
-      return result;
+      return rows;
     } catch (error) {
       this.#rollBack();
       throw error;
     }
   }
 
-  /** Looks without changing anything: others may write meanwhile. */
-  read<T>(look: (statements: Statements, nowUs: number) => T): T {
+  #read(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
     try {
-      return look(this.#statements, this.#clock.nowUs());
+      return this.#run(routine, values);
     } catch (error) {
       // The statement may have stayed active and would hold on to what it saw: better to open anew.
       if (isBusy(error)) this.broken = true;
       throw error;
     }
+  }
+
+  /** The time is read inside the transaction, so that times never go back from one step to the next. */
+  #run(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
+    let program = this.#programs.get(routine);
+    if (program === undefined) {
+      program = new Program(this.#db, routine);
+      this.#programs.set(routine, program);
+    }
+    return program.run(values, this.#clock.nowUs(), wallUs());
   }
 
   #rollBack(): void {

@@ -1,0 +1,16 @@
+/** What we use of a statement of `libsql` or `better-sqlite3`. */
+export interface SqliteStatement {
+  run(...params: unknown[]): { readonly changes: number };
+  get(...params: unknown[]): unknown;
+  all(...params: unknown[]): unknown[];
+  raw(toggle?: boolean): unknown;
+  safeIntegers(toggle?: boolean): unknown;
+}
+
+/** What we use of a database of `libsql` or `better-sqlite3`. */
+export interface SqliteDatabase {
+  readonly inTransaction: boolean;
+  prepare(source: string): SqliteStatement;
+  exec(source: string): unknown;
+  close(): unknown;
+}
