@@ -15,7 +15,7 @@ const TRAITS: Traits = {
   queueing: true,
   ringing: false,
   ttl: "claim",
-  expiryGranularityMs: 50,
+  expiryGranularityMs: 100,
   caveats: [
     "Locks are shared by the processes of one machine that use the same file; after a reboot nobody holds anything.",
     "The file must lie on a local disk. Network file systems are refused where they are recognised, which is on Linux.",
