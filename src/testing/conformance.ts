@@ -30,26 +30,30 @@ export function conformance(runner: Runner, harness: Harness): void {
   runner.describe(`conformance: ${harness.engine}`, () => {
     for (const [subject, cases] of Object.entries(SUITE)) {
       runner.describe(subject, () => {
-        for (const one of cases) register(runner, harness, one);
+        // Those that may run side by side stand side by side, or they would not.
+        for (const one of cases) if (!one.waits) register(runner, harness, one);
+        for (const one of cases) if (one.waits) register(runner, harness, one);
       });
     }
   });
 }
 
-function register(runner: Runner, harness: Harness, { name, needs = [], run }: Case): void {
+function register(runner: Runner, harness: Harness, { name, needs = [], waits, run }: Case): void {
   const missing = needs.map((need) => reasonWithout(harness, need)).find((reason) => reason !== undefined);
   if (missing !== undefined) {
     runner.skip(name, missing);
     return;
   }
-  runner.test(name, async () => {
+  const body = async () => {
     const bench = new Bench(harness);
     try {
       await run(bench);
     } finally {
       await bench.end();
     }
-  });
+  };
+  if (waits && runner.together !== undefined) runner.together(name, body);
+  else runner.test(name, body);
 }
 
 function reasonWithout(harness: Harness, need: Need): string | undefined {

@@ -46,5 +46,7 @@ export interface Harness {
 export interface Runner {
   describe(name: string, body: () => void): void;
   test(name: string, body: () => Promise<void>): void;
+  /** For tests that mostly wait, and may do so side by side; without it, they run one after the other. */
+  together?(name: string, body: () => Promise<void>): void;
   skip(name: string, reason: string): void;
 }

@@ -5,5 +5,6 @@ import { describe, test } from "vitest";
 export const runner: Runner = {
   describe,
   test,
+  together: (name, body) => test.concurrent(name, body),
   skip: (name, reason) => test.skip(`${name} [${reason}]`),
 };

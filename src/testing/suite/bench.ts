@@ -13,6 +13,8 @@ export type Need = "processes" | "network" | "wipe" | "queue";
 export interface Case {
   readonly name: string;
   readonly needs?: readonly Need[];
+  /** Spends its time waiting, and touches nothing that others see: it may run beside others that do so. */
+  readonly waits?: true;
   run(bench: Bench): Promise<void>;
 }
 

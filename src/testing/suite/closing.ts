@@ -38,6 +38,7 @@ export const closing: readonly Case[] = [
   },
   {
     name: "close lets running callbacks finish, and waits for them",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
@@ -56,6 +57,7 @@ export const closing: readonly Case[] = [
   },
   {
     name: "a callback that outlasts the drain is told, gets its time, and then its lock is free",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
@@ -70,6 +72,7 @@ export const closing: readonly Case[] = [
   },
   {
     name: "a callback that does not stop is not released: nobody is let in beside it before the ttl is over",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: TTL_MS });
@@ -85,6 +88,7 @@ export const closing: readonly Case[] = [
   },
   {
     name: "while a closing connection waits for its callbacks, their locks are renewed",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: 1_200 });

@@ -21,6 +21,7 @@ function expiryMs(granularityMs: number): number {
 export const crashes: readonly Case[] = [
   {
     name: "scenario S1: when a holder is killed, the next waiter is in soon after the ttl",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
@@ -38,6 +39,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "several processes exclude each other, and their tokens grow",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
@@ -60,6 +62,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "scenario S5: a holder that is stopped past its expiry finds itself out, and its late write is refused",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
@@ -83,6 +86,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "scenario S8: a waiter that is killed in the queue is skipped within its own ttl",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
@@ -104,6 +108,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "a dead waiter is gone from the queue even while the holder goes on",
+    waits: true,
     needs: ["queue", "processes"],
     async run(bench) {
       const name = bench.name();
@@ -122,6 +127,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "scenario S12: a client's wall clock has no effect at all",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
@@ -151,6 +157,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "on SIGTERM, when asked for, what is held is given back before the process ends by the signal",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
@@ -163,6 +170,7 @@ export const crashes: readonly Case[] = [
   },
   {
     name: "on SIGTERM, a callback that does not stop keeps its lock until the ttl is over",
+    waits: true,
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();

@@ -16,6 +16,7 @@ async function deliverLate({ harness }: Bench, held: HeldBack): Promise<void> {
 export const network: readonly Case[] = [
   {
     name: "scenario S13: when the reply to a claim is lost, the retry finds its own claim, once",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -36,6 +37,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "scenario S13: when the reply to a release is lost, the release still counts as ours",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -50,6 +52,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a try whose reply is lost is an error, and leaves no lock behind",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -64,6 +67,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a lease is trusted from the sending of the request, not from its answer",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
@@ -77,6 +81,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "an answer that took longer than the ttl is never a lease",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
@@ -89,6 +94,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a holder that is cut off is told before anybody else is let in",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -107,6 +113,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a holder whose replies do not arrive is told before anybody else is let in",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -122,6 +129,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "an outage shorter than the ttl costs nobody a lease, and failed renewals are told as events",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const events: LockEvent[] = [];
@@ -139,6 +147,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a wait rides through an outage that is shorter than its ttl",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -156,6 +165,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "an outage that lasts is an error of the engine, never a timeout, and comes when the wait ends",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: "60s" });
@@ -174,6 +184,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a longer wait gives up on an outage after one ttl",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: 500 });
@@ -187,6 +198,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a wait that sleeps in the queue while the engine goes away ends as an outage, never as a timeout",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -202,6 +214,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a longer one ends as an outage, too, and long before its wait is over",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -220,6 +233,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a connection that the server dropped is made anew, and waiters ask again at once",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -237,6 +251,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "scenario S9: a claim delivered long after its caller left is a place that nobody refreshes, never a lease",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();
@@ -264,6 +279,7 @@ export const network: readonly Case[] = [
   },
   {
     name: "a release delivered after the ttl does not touch the successor",
+    waits: true,
     needs: ["network"],
     async run(bench) {
       const name = bench.name();

@@ -5,6 +5,7 @@ import { type Case, count, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 export const options: readonly Case[] = [
   {
     name: "minHold: nobody else is let in earlier, though the holder has long released",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect({ ttl: 200 });
@@ -33,6 +34,7 @@ export const options: readonly Case[] = [
   },
   {
     name: "minHold: whoever waits is in as soon as it is over, though the ttl is long",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const lease = await bench.connect({ ttl: "60s" }).mutex(name).acquire({ minHold: 500 });
@@ -46,6 +48,7 @@ export const options: readonly Case[] = [
   },
   {
     name: "minHold: also a waiter's time counts from its grant",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const holder = await bench.connect().mutex(name).acquire();
@@ -74,6 +77,7 @@ export const options: readonly Case[] = [
   },
   {
     name: "maxHold: renewed, but no longer than that; the holder is told and the next one is let in",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const startedAt = performance.now();
@@ -92,6 +96,7 @@ export const options: readonly Case[] = [
   },
   {
     name: "wait: Infinity waits on until it is served",
+    waits: true,
     async run(bench) {
       const name = bench.name();
       const holder = await bench.connect().mutex(name).acquire();

@@ -216,6 +216,7 @@ export const queue: readonly Case[] = [
   },
   {
     name: "a waiter keeps its place for much longer than its ttl",
+    waits: true,
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
