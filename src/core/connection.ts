@@ -5,11 +5,14 @@ import { asLockError, LockError } from "./errors.js";
 import type { Events } from "./events.js";
 import type { Hold } from "./hold.js";
 import { Keeper } from "./keeper.js";
+import { Leftovers } from "./leftovers.js";
 import { Lookout } from "./lookout.js";
 import { groupOf } from "./names.js";
 import type { Place } from "./place.js";
 
+/** Whoever gives a lock back waits while the engine may come back: for so many attempts, and for so long. */
 const RELEASE_ATTEMPTS = 3;
+const RELEASE_MS = 1_000;
 const RELEASE_GAP_MS = 50;
 
 /** Somebody who waits and can be told to stop. */
@@ -28,6 +31,7 @@ export class Connection {
   readonly runs = new Set<Promise<unknown>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
+  readonly #leftovers: Leftovers;
   #closing = false;
   #closed = false;
 
@@ -39,6 +43,7 @@ export class Connection {
     this.keeper = new Keeper(backend, events, (place, answer) =>
       this.lookout.expect(place.name, answer.changeInMs),
     );
+    this.#leftovers = new Leftovers(backend, (request) => this.inBackground(request));
   }
 
   get closed(): boolean {
@@ -57,6 +62,7 @@ export class Connection {
   /** No new claims from here on, and whoever waits stops waiting. */
   stopEntry(): void {
     this.#closing = true;
+    this.#leftovers.stop();
     for (const wait of [...this.waits]) wait.cancel(closedError(wait.name));
   }
 
@@ -73,11 +79,11 @@ export class Connection {
   }
 
   /**
-   * Gives a place back, trying again while the engine may come back: the request is idempotent, and what
-   * cannot be delivered ends by its ttl.
+   * Gives a place back, trying again while the engine may come back. What cannot be delivered now is an error,
+   * and is tried again behind the scenes.
    */
   async release(place: Place): Promise<boolean> {
-    const until = nowMs() + place.ttlMs;
+    const startMs = nowMs();
     const trusted = place.held && place.trusted();
     for (let attempt = 1; ; attempt++) {
       try {
@@ -87,8 +93,12 @@ export class Connection {
       } catch (error) {
         const failure = asLockError(error, `could not release "${place.name}"`);
         // Whoever closes wants to go: the ttl ends what one attempt could not.
-        const last = attempt === RELEASE_ATTEMPTS || nowMs() > until || this.#closing;
-        if (!failure.retryable || last) throw failure;
+        if (!failure.retryable || this.#closing) throw failure;
+        const spentMs = nowMs() - startMs;
+        if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > place.ttlMs) {
+          this.#leftovers.add(place);
+          throw failure;
+        }
         await new Promise((resolve) => setTimeout(resolve, RELEASE_GAP_MS * attempt));
       }
     }

@@ -66,6 +66,20 @@ export const network: readonly Case[] = [
     },
   },
   {
+    name: "a lock that could not be given back in an outage is free soon after it, long before its ttl",
+    waits: true,
+    needs: ["network"],
+    async run(bench) {
+      const name = bench.name();
+      const { locks, proxy } = await bench.proxied({ ttl: "60s" });
+      const lease = await locks.mutex(name).acquire();
+      proxy.refuse();
+      await assert.rejects(lease.release(), { code: "backend", retryable: true });
+      proxy.heal();
+      assert.notEqual(await bench.connect().mutex(name).acquire({ wait: "20s" }), null);
+    },
+  },
+  {
     name: "a lease is trusted from the sending of the request, not from its answer",
     waits: true,
     needs: ["network"],

@@ -1,0 +1,58 @@
+import type { Backend } from "./backend.js";
+import { nowMs } from "./clock.js";
+import { asLockError } from "./errors.js";
+import type { Place } from "./place.js";
+
+const SHORTEST_GAP_MS = 200;
+const LONGEST_GAP_MS = 5_000;
+
+/**
+ * Places that could not be given back when their time had come, because the engine did not answer. Their ttl ends
+ * them; but that may be long, and the engine may soon be back: so it is asked again and again until then. The
+ * request is idempotent, and no id is used twice.
+ */
+export class Leftovers {
+  readonly #backend: Backend;
+  /** For whoever has to wait until nothing is under way any more. */
+  readonly #underWay: (request: Promise<unknown>) => void;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #stopped = false;
+
+  constructor(backend: Backend, underWay: (request: Promise<unknown>) => void) {
+    this.#backend = backend;
+    this.#underWay = underWay;
+  }
+
+  add(place: Place): void {
+    this.#later(place, nowMs() + place.ttlMs, SHORTEST_GAP_MS);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  /** Not ref'd: a process that has nothing else to do may go, and its ttl does the rest. */
+  #later(place: Place, untilMs: number, gapMs: number): void {
+    if (this.#stopped || nowMs() > untilMs) return;
+    // Uneven, so that many do not come back at once.
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer);
+        this.#underWay(this.#again(place, untilMs, gapMs));
+      },
+      gapMs * (0.75 + Math.random() / 2),
+    ).unref();
+    this.#timers.add(timer);
+  }
+
+  async #again(place: Place, untilMs: number, gapMs: number): Promise<void> {
+    try {
+      await this.#backend.release(place, place.held ? undefined : "unused");
+    } catch (error) {
+      if (!asLockError(error, "").retryable) return;
+      this.#later(place, untilMs, Math.min(gapMs * 2, LONGEST_GAP_MS));
+    }
+  }
+}
