@@ -1,3 +1,4 @@
+export type { AnyLease } from "./core/any-lease.js";
 export type { Backend, Traits } from "./core/backend.js";
 export type { Owner } from "./core/claim.js";
 export type { Duration } from "./core/duration.js";
@@ -11,11 +12,14 @@ export {
 } from "./core/errors.js";
 export type { LockEvent, LockEventListener } from "./core/events.js";
 export type { ClaimView, ResourceView } from "./core/inspect.js";
-export type { Lease } from "./core/lease.js";
+export type { Lease, SharedLease } from "./core/lease.js";
 export type { LockName } from "./core/names.js";
 export type { AcquireOptions, TryOptions } from "./core/options.js";
 export type { CloseOptions } from "./locks/close.js";
 export type { ForceReleaseOptions } from "./locks/force-release.js";
+export type { LockOptions } from "./locks/lock-options.js";
 export type { Callback, Lockable, TryRun } from "./locks/lockable.js";
 export { createLocks, type Locks, type LocksOptions } from "./locks/locks.js";
 export type { MutexOptions } from "./locks/mutex.js";
+export type { ReadWriteLock } from "./locks/read-write.js";
+export type { PermitOptions, Semaphore, SemaphoreOptions } from "./locks/semaphore.js";

@@ -49,6 +49,11 @@ export class Hold implements PlaceListener {
     return this.#controller.signal;
   }
 
+  /** Nobody else can hold anything of this name. */
+  get exclusive(): boolean {
+    return this.ask.weight === this.ask.capacity;
+  }
+
   get ended(): boolean {
     return this.#givenBack !== undefined;
   }

@@ -1,32 +1,32 @@
-import { inspect } from "node:util";
+import { AnyLease, type Frame } from "./any-lease.js";
 import { claimRequest } from "./ask.js";
 import { nowMs, sendingNow } from "./clock.js";
 import { formatMs } from "./duration.js";
-import { invalidOption, LockError, LockTimeoutError } from "./errors.js";
+import { LockTimeoutError } from "./errors.js";
 import type { Hold } from "./hold.js";
 import { noteText } from "./options.js";
 import { Turns } from "./turns.js";
 
-/** A lease and the leases of the same call chain around it. */
-export interface Frame {
-  readonly lease: Lease;
-  outer: Frame | undefined;
-}
+/** One of the classes below. Only locks make leases. */
+export type LeaseKind<L extends ClaimLease> = new (
+  hold: Hold,
+  outer: Frame | undefined,
+  onRelease?: () => void,
+) => L;
 
-/** An exclusive grant. There is nothing to release without one, and no way to forge one. */
-export class Lease {
+/** A lease that stands on one claim, alone or together with others that entered by it. */
+export abstract class ClaimLease extends AnyLease {
   /** @internal */
   readonly frame: Frame;
   /** @internal */
   readonly hold: Hold;
   readonly #children = new Turns();
   readonly #onRelease: (() => void) | undefined;
-  #released: Promise<boolean> | undefined;
   /** This lease itself and those that entered by it: its turn ends when all of them have left. */
   #inside = 1;
 
-  /** Only locks make leases. */
   constructor(hold: Hold, outer: Frame | undefined, onRelease?: () => void) {
+    super();
     this.hold = hold;
     this.frame = { lease: this, outer };
     this.#onRelease = onRelease;
@@ -36,36 +36,13 @@ export class Lease {
     return this.hold.name;
   }
 
-  /** Greater than the token of every grant before it; pass it to what the lock protects. */
-  get token(): bigint {
-    return this.hold.token;
-  }
-
-  /** Aborts with a `LeaseLostError` as soon as this holder can no longer be sure. */
   get signal(): AbortSignal {
     return this.hold.signal;
   }
 
-  /** Compares clocks at each look, so it says no at the first look after a pause. */
-  get held(): boolean {
-    return this.#released === undefined && this.hold.live;
-  }
-
   /** @internal */
-  get released(): boolean {
-    return this.#released !== undefined;
-  }
-
-  /** How long this lease can be trusted if it were not renewed any more. */
-  remainingMs(): number {
-    return this.#released === undefined ? this.hold.remainingMs() : 0;
-  }
-
-  assertHeld(): void {
-    if (this.#released !== undefined) {
-      throw new LockError("closed", `the lease on "${this.name}" was released before.`, { name: this.name });
-    }
-    if (!this.hold.live) throw this.hold.lossError();
+  get holds(): readonly Hold[] {
+    return [this.hold];
   }
 
   /** Changes what others see of this lease. */
@@ -82,13 +59,8 @@ export class Lease {
     this.assertHeld();
   }
 
-  /** Idempotent. Says whether the claim was still ours. */
-  release(): Promise<boolean> {
-    this.#released ??= this.#leave();
-    return this.#released;
-  }
-
-  #leave(): Promise<boolean> {
+  /** @internal */
+  protected leave(): Promise<boolean> {
     this.#exit();
     return this.hold.leave();
   }
@@ -98,38 +70,25 @@ export class Lease {
     if (this.#inside === 0) this.#onRelease?.();
   }
 
-  /** A failed release is an event here, as in `run`: the work is done, and the ttl ends the claim. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.release();
-    } catch (error) {
-      this.hold.connection.releaseFailed(this.name, error);
-    }
-  }
-
-  /** What it stands on is not shown: the id of a claim is a capability. */
-  [inspect.custom](): string {
-    return `Lease ${JSON.stringify(this)}`;
-  }
-
-  toJSON(): { name: string; token: string; held: boolean; remainingMs: number } {
-    const remainingMs = Math.round(this.remainingMs());
-    return { name: this.name, token: this.token.toString(), held: this.held, remainingMs };
-  }
-
   /**
-   * Enters again inside this lease, at no cost to the engine. Siblings take turns. `undefined` if a
-   * sibling is in and the caller does not want to wait.
+   * Enters again inside this lease, at no cost to the engine. Siblings take turns, unless they share anyway.
+   * `undefined` if a sibling is in and the caller does not want to wait.
    * @internal
    */
-  async reenter(waitMs: number, signal: AbortSignal | undefined): Promise<Lease | undefined> {
+  async reenter<L extends ClaimLease>(
+    Kind: LeaseKind<L>,
+    waitMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<L | undefined> {
     this.hold.join();
     this.#inside++;
     const startMs = nowMs();
     try {
-      const turn = await this.#children.take(waitMs, signal, () => this.hold.signal);
+      const turn = this.hold.exclusive
+        ? await this.#children.take(waitMs, signal, () => this.hold.signal)
+        : () => {};
       if (turn !== undefined && this.hold.live) {
-        return new Lease(this.hold, this.frame, () => {
+        return new Kind(this.hold, this.frame, () => {
           turn();
           this.#exit();
         });
@@ -148,19 +107,36 @@ export class Lease {
   }
 }
 
+/** An exclusive grant. */
+export class Lease extends ClaimLease {
+  /** Greater than the token of every grant before it; pass it to what the lock protects. */
+  get token(): bigint {
+    return this.hold.token;
+  }
+
+  override toJSON(): { name: string; token: string; held: boolean; remainingMs: number } {
+    const { name, ...rest } = super.toJSON();
+    return { name, token: this.token.toString(), ...rest };
+  }
+}
+
+/** A grant beside others. It protects nothing from them, so it has no token to pass to a fence by mistake. */
+export class SharedLease extends ClaimLease {
+  /** Orders the grants of this name. */
+  get ticket(): bigint {
+    return this.hold.ticket;
+  }
+
+  override toJSON(): { name: string; ticket: string; held: boolean; remainingMs: number } {
+    const { name, ...rest } = super.toJSON();
+    return { name, ticket: this.ticket.toString(), ...rest };
+  }
+}
+
 /** It is held by the own call chain, so who holds it is no news. */
 function siblingTimeout(name: string, waitedMs: number): LockTimeoutError {
   const message = `gave up on "${name}" after waiting ${formatMs(waitedMs)}
   this call chain holds it, and somebody who entered again by the same lease has not left
   release what was entered with acquire() before entering again, or enter with run()`;
   return new LockTimeoutError(name, message, { blockers: [], place: undefined, waitedMs });
-}
-
-/** Only a lease of ours can be passed on, and only while it is held. */
-export function frameOf(within: unknown): Frame {
-  if (!(within instanceof Lease))
-    throw invalidOption("within: give the lease to enter by, or null to stand outside.");
-  if (within.released) throw invalidOption(`within: the lease on "${within.name}" was released before.`);
-  within.assertHeld();
-  return within.frame;
 }

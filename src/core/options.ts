@@ -1,7 +1,7 @@
+import type { AnyLease } from "./any-lease.js";
 import type { Ask } from "./ask.js";
 import { type Duration, durationMs } from "./duration.js";
 import { invalidOption } from "./errors.js";
-import type { Lease } from "./lease.js";
 
 const SHORTEST_TTL_MS = 20;
 const LONGEST_TTL_MS = 86_400_000;
@@ -24,14 +24,16 @@ export interface AcquireOptions {
   /** What others see of this claim. */
   readonly note?: string;
   /** Enter by this lease; `null` stands outside the call chain. */
-  readonly within?: Lease | null;
+  readonly within?: AnyLease | null;
   /** Enter again if this call chain already holds the lock. */
   readonly reentrant?: boolean;
   /** Do not queue behind more than this many. */
   readonly maxWaiters?: number;
 }
 
-export type TryOptions = Omit<AcquireOptions, "wait" | "maxWaiters">;
+/** Who only tries does not wait. */
+export type TryOptionsOf<O extends AcquireOptions> = Omit<O, "wait" | "maxWaiters">;
+export type TryOptions = TryOptionsOf<AcquireOptions>;
 
 export interface Defaults {
   readonly ttlMs: number;
@@ -52,10 +54,6 @@ const KNOWN = new Set<string>([
   "reentrant",
   "maxWaiters",
 ] satisfies (keyof AcquireOptions)[]);
-
-export const TRY_OPTIONS: ReadonlySet<string> = new Set(
-  [...KNOWN].filter((key) => key !== "wait" && key !== "maxWaiters"),
-);
 
 export function ttlOption(value: unknown): number {
   return durationMs("ttl", value, { minMs: SHORTEST_TTL_MS, maxMs: LONGEST_TTL_MS });
@@ -94,19 +92,22 @@ export function maxWaitersOption(value: unknown): number {
   return value as number;
 }
 
-function flag(option: string, value: unknown): boolean {
+export function flag(option: string, value: unknown): boolean {
   if (typeof value !== "boolean")
     throw invalidOption(`${option}: must be true or false, not ${String(value)}.`);
   return value;
 }
+
+/** What one call asks for, and whether it may enter by what its chain holds. */
+export type Read = Ask & { readonly reentrant: boolean };
 
 /** The options of one call as numbers, or an error that says which of them cannot be meant. */
 export function readOptions(
   resource: { readonly name: string; readonly weight: number; readonly capacity: number },
   options: AcquireOptions,
   defaults: Defaults,
-): Ask & { readonly reentrant: boolean } {
-  const { name } = resource;
+): Read {
+  const { name, weight, capacity } = resource;
   knownOptions(options, KNOWN, `lock "${name}"`);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
@@ -132,7 +133,9 @@ export function readOptions(
     throw invalidOption("signal: must be an AbortSignal.", name);
   }
   return {
-    ...resource,
+    name,
+    weight,
+    capacity,
     ttlMs: Math.min(ttlMs, maxHoldMs),
     fixed,
     minHoldMs,

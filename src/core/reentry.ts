@@ -1,7 +1,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { type AnyLease, type Frame, frameOf } from "./any-lease.js";
 import type { Connection } from "./connection.js";
 import { LockError } from "./errors.js";
-import { type Frame, frameOf, type Lease } from "./lease.js";
+import type { Hold } from "./hold.js";
+import { ClaimLease } from "./lease.js";
 
 /**
  * The call chain carries live leases, not flags: work that outlives its lease is a stranger and queues
@@ -9,12 +11,12 @@ import { type Frame, frameOf, type Lease } from "./lease.js";
  */
 const chain = new AsyncLocalStorage<Frame | undefined>();
 
-export function runInChain<T>(lease: Lease, work: () => T): T {
+export function runInChain<T>(lease: AnyLease, work: () => T): T {
   return chain.run(lease.frame, work);
 }
 
 /** The chain that a new lease belongs to: the caller's, an explicit one, or none. */
-export function chainOf(within: Lease | null | undefined): Frame | undefined {
+export function chainOf(within: AnyLease | null | undefined): Frame | undefined {
   if (within === null) return undefined;
   const here = withoutDead(chain.getStore());
   if (within === undefined) return here;
@@ -43,18 +45,42 @@ export function heldInChain(
   frame: Frame | undefined,
   connection: Connection,
   name: string,
-): Lease | undefined {
+): ClaimLease | undefined {
   for (let at = frame; at !== undefined; at = at.outer) {
     const { lease } = at;
+    if (!(lease instanceof ClaimLease)) continue;
     if (lease.name === name && lease.hold.connection === connection && lease.held) return lease;
   }
   return undefined;
+}
+
+/** How much of that name this chain holds. */
+export function weightInChain(frame: Frame | undefined, connection: Connection, name: string): number {
+  const holds = new Set<Hold>();
+  for (let at = frame; at !== undefined; at = at.outer) {
+    if (!at.lease.held) continue;
+    for (const hold of at.lease.holds) {
+      if (hold.name === name && hold.connection === connection) holds.add(hold);
+    }
+  }
+  let weight = 0;
+  for (const hold of holds) weight += hold.ask.weight;
+  return weight;
 }
 
 export function selfDeadlock(name: string): LockError {
   return new LockError(
     "self-deadlock",
     `this call chain already holds "${name}" and would wait for itself. Pass the lease on, use { reentrant: true }, or say { within: null } if this work is independent.`,
+    { name },
+  );
+}
+
+/** Two readers who both wait to write would wait for each other for ever. */
+export function upgrade(name: string): LockError {
+  return new LockError(
+    "upgrade",
+    `this call chain holds "${name}" to read and asks to write. Give the read lock back first and look again at what was read, or ask to write from the start.`,
     { name },
   );
 }

@@ -11,8 +11,11 @@ import { knownOptions, ttlOption, waitOption } from "../core/options.js";
 import { lookAt } from "../core/timeout.js";
 import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
+import type { LockOptions } from "./lock-options.js";
 import type { Lockable } from "./lockable.js";
 import { createMutex, type MutexOptions } from "./mutex.js";
+import { createReadWrite, type ReadWriteLock } from "./read-write.js";
+import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
 import { closeOnSigterm } from "./sigterm.js";
 
 export interface LocksOptions {
@@ -64,6 +67,16 @@ export class Locks {
 
   mutex(name: LockName, options: MutexOptions = {}): Lockable {
     return createMutex(this.#connection, this.#name(name), options, this.#defaults);
+  }
+
+  /** Many may read at once, and nobody else while one writes. */
+  readWrite(name: LockName, options: LockOptions = {}): ReadWriteLock {
+    return createReadWrite(this.#connection, this.#name(name), options, this.#defaults);
+  }
+
+  /** So many permits; each lease has one of them, or as many as it asks for. */
+  semaphore(name: LockName, permits: number, options: SemaphoreOptions = {}): Semaphore {
+    return createSemaphore(this.#connection, this.#name(name), permits, options, this.#defaults);
   }
 
   /** Who holds a lock and who waits for it, in order. */

@@ -1,5 +1,6 @@
+import type { AnyLease } from "../core/any-lease.js";
 import { type TraceContext, traceHold } from "../core/events.js";
-import type { Lease } from "../core/lease.js";
+import type { Hold } from "../core/hold.js";
 import { groupOf } from "../core/names.js";
 import { runInChain } from "../core/reentry.js";
 import type { Callback } from "./lockable.js";
@@ -8,12 +9,13 @@ import type { Callback } from "./lockable.js";
  * Runs the callback under its lease and gives the lease back. Settles only after the callback has; the
  * callback's own error wins, then the loss of the lease; a failed release is an event.
  */
-export function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
-  const { hold } = lease;
-  const { runs, keeper } = hold.connection;
-  hold.running++;
+export function runHeld<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
+  const { holds } = lease;
+  const [{ connection }] = holds as [Hold];
+  const { runs, keeper } = connection;
+  for (const hold of holds) hold.running++;
   const running: Promise<T> = perform(lease, fn).finally(() => {
-    hold.running--;
+    for (const hold of holds) hold.running--;
     runs.delete(running);
     if (runs.size === 0) keeper.working = false;
   });
@@ -22,8 +24,7 @@ export function runHeld<T>(lease: Lease, fn: Callback<T>): Promise<T> {
   return running;
 }
 
-async function perform<T>(lease: Lease, fn: Callback<T>): Promise<T> {
-  const { hold } = lease;
+async function perform<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
   try {
     // Somebody may have blocked the loop between the grant and here.
     lease.assertHeld();
@@ -31,8 +32,8 @@ async function perform<T>(lease: Lease, fn: Callback<T>): Promise<T> {
     // Judged before the release: afterwards nobody could tell.
     const overran = !lease.released && !lease.held;
     const stillOurs = await giveBack(lease);
-    if (hold.lost !== undefined || overran) throw hold.lossError();
-    if (!stillOurs) throw hold.lossError("taken");
+    if (overran || lease.holds.some((hold) => hold.lost !== undefined)) throw lease.lossError();
+    if (!stillOurs) throw lease.lossError("taken");
     return value;
   } catch (error) {
     await giveBack(lease);
@@ -40,18 +41,19 @@ async function perform<T>(lease: Lease, fn: Callback<T>): Promise<T> {
   }
 }
 
-async function start<T>(lease: Lease, fn: Callback<T>): Promise<T> {
+async function start<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
   if (!traceHold.hasSubscribers) return runInChain(lease, () => fn(lease));
-  const engine = lease.hold.connection.backend.traits.engine;
-  const context: TraceContext = { name: lease.name, group: groupOf(lease.name), engine, token: lease.token };
+  const [{ name, token, connection }] = lease.holds as [Hold];
+  const { engine } = connection.backend.traits;
+  const context: TraceContext = { name, group: groupOf(name), engine, token };
   return traceHold.tracePromise(async () => runInChain(lease, () => fn(lease)), context);
 }
 
-async function giveBack(lease: Lease): Promise<boolean> {
+async function giveBack(lease: AnyLease): Promise<boolean> {
   try {
     return await lease.release();
   } catch (error) {
-    lease.hold.connection.releaseFailed(lease.name, error);
+    lease.holds[0]?.connection.releaseFailed(lease.name, error);
     return true;
   }
 }

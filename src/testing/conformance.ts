@@ -7,8 +7,10 @@ import { loss } from "./suite/loss.js";
 import { network } from "./suite/network.js";
 import { options } from "./suite/options.js";
 import { queue } from "./suite/queue.js";
+import { readWrite } from "./suite/read-write.js";
 import { reentrancy } from "./suite/reentrancy.js";
 import { seeing } from "./suite/seeing.js";
+import { semaphore } from "./suite/semaphore.js";
 
 const SUITE: Readonly<Record<string, readonly Case[]>> = {
   "mutual exclusion": exclusion,
@@ -20,10 +22,12 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   options,
   "seeing and forcing": seeing,
   closing,
+  "read and write": readWrite,
+  semaphores: semaphore,
 };
 
 /**
- * Every promise that a mutex makes, as named tests. An engine runs them with a few lines, on a real server;
+ * Every promise that locks make, as named tests. An engine runs them with a few lines, on a real server;
  * what it cannot run carries its reason.
  */
 export function conformance(runner: Runner, harness: Harness): void {

@@ -1,0 +1,88 @@
+import { inspect } from "node:util";
+import { invalidOption, type LeaseLostError, LockError, type Loss } from "./errors.js";
+import type { Hold } from "./hold.js";
+
+/** A lease and the leases of the same call chain around it. */
+export interface Frame {
+  readonly lease: AnyLease;
+  outer: Frame | undefined;
+}
+
+/** What every holder has. There is nothing to release without one, and no way to forge one. */
+export abstract class AnyLease {
+  abstract readonly name: string;
+  /** Aborts with a `LeaseLostError` as soon as this holder can no longer be sure. */
+  abstract readonly signal: AbortSignal;
+  /** Where it stands in its call chain. @internal */
+  abstract readonly frame: Frame;
+  /** The granted claims that it stands on. @internal */
+  abstract readonly holds: readonly Hold[];
+  #released: Promise<boolean> | undefined;
+
+  /** Compares clocks at each look, so it says no at the first look after a pause. */
+  get held(): boolean {
+    return this.#released === undefined && this.holds.every((hold) => hold.live);
+  }
+
+  /** @internal */
+  get released(): boolean {
+    return this.#released !== undefined;
+  }
+
+  /** How long this lease can be trusted if it were not renewed any more. */
+  remainingMs(): number {
+    if (this.#released !== undefined) return 0;
+    return Math.min(...this.holds.map((hold) => hold.remainingMs()));
+  }
+
+  assertHeld(): void {
+    if (this.#released !== undefined) {
+      throw new LockError("closed", `the lease on "${this.name}" was released before.`, { name: this.name });
+    }
+    const ended = this.holds.find((hold) => !hold.live);
+    if (ended !== undefined) throw ended.lossError();
+  }
+
+  /** The loss that its holder was told of, or has to be told of. @internal */
+  lossError(loss?: Loss): LeaseLostError {
+    const [first] = this.holds as readonly [Hold];
+    const lost = this.holds.find((hold) => hold.lost !== undefined) ?? this.holds.find((hold) => !hold.live);
+    return (lost ?? first).lossError(loss);
+  }
+
+  /** Idempotent. Says whether the claim was still ours. */
+  release(): Promise<boolean> {
+    this.#released ??= this.leave();
+    return this.#released;
+  }
+
+  /** @internal */
+  protected abstract leave(): Promise<boolean>;
+
+  /** A failed release is an event here, as in `run`: the work is done, and the ttl ends the claim. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.release();
+    } catch (error) {
+      this.holds[0]?.connection.releaseFailed(this.name, error);
+    }
+  }
+
+  /** What it stands on is not shown: the id of a claim is a capability. */
+  [inspect.custom](): string {
+    return `${this.constructor.name} ${JSON.stringify(this)}`;
+  }
+
+  toJSON(): { name: string; held: boolean; remainingMs: number } {
+    return { name: this.name, held: this.held, remainingMs: Math.round(this.remainingMs()) };
+  }
+}
+
+/** Only a lease of ours can be passed on, and only while it is held. */
+export function frameOf(within: unknown): Frame {
+  if (!(within instanceof AnyLease))
+    throw invalidOption("within: give the lease to enter by, or null to stand outside.");
+  if (within.released) throw invalidOption(`within: the lease on "${within.name}" was released before.`);
+  within.assertHeld();
+  return within.frame;
+}

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+
+export const semaphore: readonly Case[] = [
+  {
+    name: "as many hold it as there are permits, and never more",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const connections = [bench.connect(), bench.connect(), bench.connect()];
+      let inside = 0;
+      let most = 0;
+      const task = async (index: number) => {
+        for (let round = 0; round < 5; round++) {
+          await connections[index % 3]?.semaphore(name, 3).run(async () => {
+            most = Math.max(most, ++inside);
+            assert(inside <= 3, `${inside} are inside`);
+            await sleep(2);
+            inside--;
+          });
+        }
+      };
+      await Promise.all(Array.from({ length: 9 }, (_, index) => task(index)));
+      assert.equal(most, 3);
+      assert.deepEqual(await count(bench.connect(), name), { holders: 0, waiters: 0 });
+    },
+  },
+  {
+    name: "weights are counted, and who needs much is not overtaken by those who need little",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const semaphore = () => bench.connect().semaphore(name, 5);
+      const three = await semaphore().acquire({ weight: 3 });
+      const two = await semaphore().acquire({ weight: 2 });
+      assert.equal(await semaphore().tryAcquire(), null);
+      const heavy = semaphore().acquire({ weight: 4 });
+      await queued(locks, name, 1);
+      const light = semaphore().acquire();
+      await queued(locks, name, 2);
+      await two.release();
+      // There is room for the light one; but the heavy one came first.
+      await sleep(100);
+      assert.deepEqual(await count(locks, name), { holders: 1, waiters: 2 });
+      await three.release();
+      const granted = await Promise.all([heavy, light]);
+      assert(granted[0].ticket < granted[1].ticket);
+      assert.equal((await locks.inspect(name)).capacity, 5);
+    },
+  },
+  {
+    name: "one release can let several in, and all of them are told",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const all = await locks.semaphore(name, 4).acquire({ weight: 4 });
+      const waiting = [1, 2, 3, 4].map((index) =>
+        bench
+          .connect({ ttl: "30s" })
+          .semaphore(name, 4)
+          .acquire({ note: String(index) }),
+      );
+      await queued(locks, name, 4);
+      const releasedAt = performance.now();
+      await all.release();
+      await Promise.all(waiting);
+      assert(performance.now() - releasedAt < SLACK_MS * 2);
+      assert.deepEqual(await count(locks, name), { holders: 4, waiters: 0 });
+    },
+  },
+  {
+    name: "permits come back from who has crashed",
+    waits: true,
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const kept = await bench.connect({ ttl: TTL_MS }).semaphore(name, 3).acquire();
+      await bench.connect().semaphore(name, 3).acquire({ ttl: TTL_MS, renew: false, weight: 2 });
+      const locks = bench.connect();
+      assert.equal(await locks.semaphore(name, 3).tryAcquire(), null);
+      const lease = await locks.semaphore(name, 3).acquire({ weight: 2 });
+      assert.equal(lease.held && kept.held, true);
+      await eventually("two hold", SLACK_MS, async () => (await count(locks, name)).holders === 2);
+    },
+  },
+  {
+    name: "whoever disagrees on the number of permits is refused, until nobody is there",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const lease = await bench.connect().semaphore(name, 3).acquire();
+      const other = bench.connect();
+      await assert.rejects(other.semaphore(name, 4).acquire(), { code: "capacity-mismatch" });
+      await assert.rejects(other.semaphore(name, 2).tryAcquire(), { code: "capacity-mismatch" });
+      await assert.rejects(other.mutex(name).acquire(), { code: "capacity-mismatch" });
+      assert.equal(lease.held, true);
+      await lease.release();
+      assert.equal((await other.semaphore(name, 4).acquire()).held, true);
+    },
+  },
+  {
+    name: "permits that the own call chain holds are not waited for",
+    needs: ["queue"],
+    async run(bench) {
+      const semaphore = bench.connect().semaphore(bench.name(), 2);
+      await semaphore.run(async () => {
+        await semaphore.run(async () => {
+          await assert.rejects(semaphore.acquire(), { code: "self-deadlock" });
+          assert.equal(await semaphore.tryAcquire(), null);
+          await assert.rejects(semaphore.acquire({ within: null, wait: 20 }), { code: "timeout" });
+        });
+        await assert.rejects(semaphore.acquire({ weight: 2 }), { code: "self-deadlock" });
+      });
+    },
+  },
+  {
+    name: "what cannot be meant is refused before the engine is asked",
+    needs: ["queue"],
+    async run(bench) {
+      const locks = bench.connect();
+      const name = bench.name();
+      for (const permits of [0, -1, 1.5, Number.NaN, Infinity, 2 ** 31, "3", null]) {
+        assert.throws(
+          () => locks.semaphore(name, permits as never),
+          { code: "invalid-option" },
+          String(permits),
+        );
+      }
+      const semaphore = locks.semaphore(name, 3);
+      for (const weight of [0, -1, 1.5, 4, Number.NaN, "1", null]) {
+        await assert.rejects(
+          semaphore.acquire({ weight } as never),
+          { code: "invalid-option" },
+          String(weight),
+        );
+        await assert.rejects(semaphore.tryAcquire({ weight } as never), { code: "invalid-option" });
+      }
+      await assert.rejects(semaphore.acquire({ reentrant: true } as never), { code: "invalid-option" });
+      assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
+    },
+  },
+];
