@@ -15,6 +15,7 @@ export type { ClaimView, ResourceView } from "./core/inspect.js";
 export type { Lease, SharedLease } from "./core/lease.js";
 export type { LockName } from "./core/names.js";
 export type { AcquireOptions, TryOptions } from "./core/options.js";
+export type { AllLease } from "./locks/all-lease.js";
 export type { CloseOptions } from "./locks/close.js";
 export type { ForceReleaseOptions } from "./locks/force-release.js";
 export type { LockOptions } from "./locks/lock-options.js";

@@ -72,6 +72,12 @@ export class Hold implements PlaceListener {
     return this.#describe(loss ?? this.#overrun());
   }
 
+  /** From now on it lasts no longer than this. */
+  limit(lastsMs: number): void {
+    this.place.holdLimitMs = Math.min(this.place.holdLimitMs, nowMs() + lastsMs);
+    this.connection.keeper.holds(this.place);
+  }
+
   join(): void {
     this.#users++;
   }

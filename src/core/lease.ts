@@ -45,6 +45,11 @@ export abstract class ClaimLease extends AnyLease {
     return [this.hold];
   }
 
+  /** It stands on a claim that an outer lease has taken. @internal */
+  get entered(): boolean {
+    return this.#onRelease !== undefined;
+  }
+
   /** Changes what others see of this lease. */
   async update(change: { readonly note: string }): Promise<void> {
     const note = noteText(change.note);

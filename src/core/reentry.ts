@@ -54,6 +54,16 @@ export function heldInChain(
   return undefined;
 }
 
+/** Everything that this chain holds there. */
+export function namesInChain(frame: Frame | undefined, connection: Connection): readonly string[] {
+  const names = new Set<string>();
+  for (let at = frame; at !== undefined; at = at.outer) {
+    if (!at.lease.held) continue;
+    for (const hold of at.lease.holds) if (hold.connection === connection) names.add(hold.name);
+  }
+  return [...names];
+}
+
 /** How much of that name this chain holds. */
 export function weightInChain(frame: Frame | undefined, connection: Connection, name: string): number {
   const holds = new Set<Hold>();

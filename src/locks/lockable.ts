@@ -1,4 +1,5 @@
 import type { AnyLease } from "../core/any-lease.js";
+import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
 import type { ClaimView } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
@@ -37,6 +38,8 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
   implements Lockable<L, O>
 {
   abstract readonly name: string;
+  /** @internal */
+  abstract readonly connection: Connection;
   /** @internal */
   abstract enter(options?: O): Promise<L | Taken>;
 

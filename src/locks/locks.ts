@@ -9,6 +9,8 @@ import { type ResourceView, viewOf } from "../core/inspect.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
 import { knownOptions, ttlOption, waitOption } from "../core/options.js";
 import { lookAt } from "../core/timeout.js";
+import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
+import type { AllLease } from "./all-lease.js";
 import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
 import type { LockOptions } from "./lock-options.js";
@@ -77,6 +79,15 @@ export class Locks {
   /** So many permits; each lease has one of them, or as many as it asks for. */
   semaphore(name: LockName, permits: number, options: SemaphoreOptions = {}): Semaphore {
     return createSemaphore(this.#connection, this.#name(name), permits, options, this.#defaults);
+  }
+
+  /** Several locks of any kinds as one: all or nothing. */
+  all<const T extends readonly AnyLockable[]>(locks: T): Lockable<AllLease<PartsOf<T>>> {
+    return new AllLock(this.#connection, locks, {
+      ...this.#defaults,
+      reentrant: false,
+      maxWaiters: undefined,
+    });
   }
 
   /** Who holds a lock and who waits for it, in order. */

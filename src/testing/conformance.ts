@@ -1,4 +1,5 @@
 import type { Harness, Runner } from "./harness.js";
+import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
 import { closing } from "./suite/closing.js";
 import { crashes } from "./suite/crashes.js";
@@ -24,6 +25,7 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   closing,
   "read and write": readWrite,
   semaphores: semaphore,
+  "several as one": all,
 };
 
 /**

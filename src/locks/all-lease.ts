@@ -1,0 +1,52 @@
+import { AnyLease, type Frame } from "../core/any-lease.js";
+import type { Hold } from "../core/hold.js";
+import type { ClaimLease } from "../core/lease.js";
+
+/** Several leases as one: it is held while all of them are, and given back as a whole. */
+export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> extends AnyLease {
+  /** The leases of the single locks, in the order in which they were named. */
+  readonly parts: P;
+  readonly name: string;
+  /** @internal */
+  readonly frame: Frame;
+  /** @internal */
+  readonly holds: readonly Hold[];
+  #signal: AbortSignal | undefined;
+
+  /** Only locks make leases. */
+  constructor(name: string, parts: P) {
+    super();
+    this.name = name;
+    this.parts = parts;
+    this.holds = parts.map(({ hold }) => hold);
+    this.frame = chained(parts);
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= AbortSignal.any(this.parts.map(({ signal }) => signal));
+    return this.#signal;
+  }
+
+  /** Also if one of them cannot be given back, the others are. @internal */
+  protected async leave(): Promise<boolean> {
+    const left = await Promise.allSettled(this.parts.map((part) => part.release()));
+    for (const one of left) if (one.status === "rejected") throw one.reason;
+    return left.every((one) => one.status === "fulfilled" && one.value);
+  }
+
+  override toJSON(): { name: string; parts: readonly object[]; held: boolean; remainingMs: number } {
+    const { name, ...rest } = super.toJSON();
+    return { name, parts: this.parts.map((part) => part.toJSON()), ...rest };
+  }
+}
+
+/** All of them in one chain, so that each is found by whoever asks for it inside. */
+function chained(parts: readonly ClaimLease[]): Frame {
+  let frame: Frame | undefined;
+  for (const part of parts) {
+    if (frame !== undefined) part.frame.outer = frame;
+    frame = part.frame;
+  }
+  if (frame === undefined) throw new Error("a lease of all has parts");
+  return frame;
+}

@@ -1,0 +1,128 @@
+import type { AnyLease } from "../core/any-lease.js";
+import { nowMs } from "../core/clock.js";
+import type { Connection } from "../core/connection.js";
+import { invalidOption, isLockError, LockTimeoutError } from "../core/errors.js";
+import type { ClaimLease } from "../core/lease.js";
+import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
+import { chainOf, namesInChain } from "../core/reentry.js";
+import { AllLease } from "./all-lease.js";
+import { Holdable, isTaken, type Lockable, type Taken } from "./lockable.js";
+
+const MOST_PARTS = 1_000;
+
+// biome-ignore lint/suspicious/noExplicitAny: whatever options a kind of lock adds, all of them are Lockable
+export type AnyLockable = Lockable<any, any>;
+
+/** The leases of those locks, in the same order. */
+export type PartsOf<T extends readonly AnyLockable[]> = {
+  readonly [K in keyof T]: T[K] extends Lockable<infer L extends ClaimLease, infer _O> ? L : never;
+};
+
+type Part = Holdable<ClaimLease>;
+
+/**
+ * Several locks of any kinds as one: all or nothing. They are taken one after the other in the order of the bytes
+ * of their names, so those who take several in this way never wait for each other in a circle.
+ */
+export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease<PartsOf<T>>> {
+  readonly name: string;
+  /** @internal */
+  readonly connection: Connection;
+  readonly #parts: readonly Part[];
+  readonly #inOrder: readonly Part[];
+  readonly #defaults: Defaults;
+
+  constructor(connection: Connection, locks: T, defaults: Defaults) {
+    super();
+    this.#parts = partsOf(connection, locks);
+    this.#inOrder = [...this.#parts].sort((a, b) => compareBytes(a.name, b.name));
+    this.name = this.#parts.map(({ name }) => name).join(" + ");
+    this.connection = connection;
+    this.#defaults = defaults;
+  }
+
+  /** @internal */
+  async enter(options: AcquireOptions = {}): Promise<AllLease<PartsOf<T>> | Taken> {
+    const ask = readOptions({ name: this.name, weight: 1, capacity: 1 }, options, this.#defaults);
+    const leases = new Map<Part, ClaimLease>();
+    const untilMs = nowMs() + ask.waitMs;
+    try {
+      for (const part of this.#inOrder) {
+        const restMs = ask.waitMs === 0 ? 0 : Math.max(1, untilMs - nowMs());
+        const entered = await part.enter(optionsFor(options, restMs, [...leases.values()]));
+        if (isTaken(entered)) {
+          await giveBack(leases.values());
+          return entered;
+        }
+        leases.set(part, entered);
+      }
+      const parts = this.#parts.map((part) => leases.get(part)) as unknown as PartsOf<T>;
+      limit(leases.values(), ask);
+      return new AllLease(this.name, parts);
+    } catch (error) {
+      await giveBack(leases.values());
+      throw this.#explained(error, options);
+    }
+  }
+
+  /** Whoever holds a later name already has left the order that keeps circles from closing. */
+  #explained(error: unknown, { within }: AcquireOptions): unknown {
+    if (!isLockError(error, "timeout") || error.lock === undefined) return error;
+    const { lock } = error;
+    const later = namesInChain(chainOf(within), this.connection).filter(
+      (name) => compareBytes(name, lock) > 0,
+    );
+    if (later.length === 0) return error;
+    const message = `${error.message}
+  this call chain holds "${later.join('", "')}", which comes later in the order of names: whoever takes both with all() waits for us. Take them with all(), too`;
+    return new LockTimeoutError(lock, message, error);
+  }
+}
+
+function partsOf(connection: Connection, locks: readonly AnyLockable[]): readonly Part[] {
+  if (!Array.isArray(locks) || locks.length === 0 || locks.length > MOST_PARTS) {
+    throw invalidOption(`all: give a list of 1 to ${MOST_PARTS} locks.`);
+  }
+  const names = new Set<string>();
+  return locks.map((lock: unknown) => {
+    if (!(lock instanceof Holdable) || lock instanceof AllLock) {
+      throw invalidOption(
+        "all: give the locks themselves, as mutex(), readWrite().read or semaphore() make them.",
+      );
+    }
+    const { name } = lock;
+    if (lock.connection !== connection) {
+      throw invalidOption(`all: "${name}" belongs to another connection.`, name);
+    }
+    if (names.has(name))
+      throw invalidOption(`all: "${name}" is named twice, and would wait for itself.`, name);
+    names.add(name);
+    return lock as Part;
+  });
+}
+
+/** Each is renewed until the last is in, whatever comes then; and if one is lost meanwhile, all are. */
+function optionsFor(
+  { renew: _renew, maxHold: _maxHold, signal, ...options }: AcquireOptions,
+  waitMs: number,
+  leases: readonly AnyLease[],
+): AcquireOptions {
+  const signals = [...(signal === undefined ? [] : [signal]), ...leases.map((lease) => lease.signal)];
+  const wait = { ...options, wait: waitMs };
+  return signals.length === 0 ? wait : { ...wait, signal: AbortSignal.any(signals) };
+}
+
+/** The time of the whole counts from when its last part is in. What was entered again has the time it had. */
+function limit(leases: Iterable<ClaimLease>, { fixed, ttlMs, maxHoldMs }: Read): void {
+  const lastsMs = fixed ? ttlMs : maxHoldMs;
+  if (lastsMs === Infinity) return;
+  for (const { hold, entered } of leases) if (!entered) hold.limit(lastsMs);
+}
+
+async function giveBack(leases: Iterable<AnyLease>): Promise<void> {
+  await Promise.all([...leases].map((lease) => lease[Symbol.asyncDispose]()));
+}
+
+function compareBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
