@@ -17,6 +17,7 @@ export type { LockName } from "./core/names.js";
 export type { AcquireOptions, TryOptions } from "./core/options.js";
 export type { AllLease } from "./locks/all-lease.js";
 export type { CloseOptions } from "./locks/close.js";
+export type { Election, LeadOptions, ObserveOptions } from "./locks/election.js";
 export type { ForceReleaseOptions } from "./locks/force-release.js";
 export type { LockOptions } from "./locks/lock-options.js";
 export type { Callback, Lockable, TryRun } from "./locks/lockable.js";

@@ -34,6 +34,7 @@ export type LockEvent =
       readonly by?: string | undefined;
     })
   | (About & { readonly type: "release-failed"; readonly error: LockError })
+  | (About & { readonly type: "campaign-failed"; readonly error: LockError })
   | { readonly type: "renew-failed"; readonly claims: number; readonly error: LockError };
 
 export type LockEventListener = (event: LockEvent) => void;
@@ -90,6 +91,7 @@ const CHANNELS = Object.fromEntries(
       "timeout",
       "slow-wait",
       "place-lost",
+      "campaign-failed",
       "forced",
       "release-failed",
       "renew-failed",

@@ -12,6 +12,7 @@ import { lookAt } from "../core/timeout.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import type { AllLease } from "./all-lease.js";
 import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
+import { Election } from "./election.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
 import type { LockOptions } from "./lock-options.js";
 import type { Lockable } from "./lockable.js";
@@ -88,6 +89,11 @@ export class Locks {
       reentrant: false,
       maxWaiters: undefined,
     });
+  }
+
+  /** One leader at a time among all that campaign under this name. */
+  election(name: LockName): Election {
+    return new Election(this.#connection, this.mutex(name));
   }
 
   /** Who holds a lock and who waits for it, in order. */

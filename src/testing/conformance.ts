@@ -3,6 +3,7 @@ import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
 import { closing } from "./suite/closing.js";
 import { crashes } from "./suite/crashes.js";
+import { election } from "./suite/election.js";
 import { exclusion } from "./suite/exclusion.js";
 import { loss } from "./suite/loss.js";
 import { network } from "./suite/network.js";
@@ -26,6 +27,7 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   "read and write": readWrite,
   semaphores: semaphore,
   "several as one": all,
+  election,
 };
 
 /**

@@ -1,0 +1,19 @@
+import { onAbort } from "./abort.js";
+
+/** Rejects with the signal's own reason when it aborts. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const off =
+      signal === undefined
+        ? undefined
+        : onAbort(signal, () => {
+            clearTimeout(timer);
+            reject(signal.reason);
+          });
+    const timer = setTimeout(() => {
+      off?.();
+      resolve();
+    }, ms);
+  });
+}

@@ -1,0 +1,120 @@
+import type { Connection } from "../core/connection.js";
+import { type Duration, durationMs } from "../core/duration.js";
+import { invalidOption, isLockError } from "../core/errors.js";
+import type { ClaimView } from "../core/inspect.js";
+import type { Lease } from "../core/lease.js";
+import { groupOf } from "../core/names.js";
+import { type AcquireOptions, knownOptions } from "../core/options.js";
+import { pause } from "../core/pause.js";
+import { lookAt } from "../core/timeout.js";
+import type { Callback, Lockable } from "./lockable.js";
+import { runHeld } from "./run.js";
+
+export type LeadOptions = Pick<AcquireOptions, "signal" | "ttl" | "minHold" | "maxHold" | "note">;
+
+export interface ObserveOptions {
+  /** How often to look; `"1s"` if not given. */
+  readonly every?: Duration;
+  /** Ends it. */
+  readonly signal?: AbortSignal;
+}
+
+const LEAD_OPTIONS = new Set<string>([
+  "signal",
+  "ttl",
+  "minHold",
+  "maxHold",
+  "note",
+] satisfies (keyof LeadOptions)[]);
+const OBSERVE_OPTIONS = new Set<string>(["every", "signal"] satisfies (keyof ObserveOptions)[]);
+const RETRY_MS = 1_000;
+
+/** One leader at a time among all that campaign. The term is the token of the lease. */
+export class Election {
+  readonly name: string;
+  readonly #connection: Connection;
+  readonly #seat: Lockable;
+
+  /** @internal */
+  constructor(connection: Connection, seat: Lockable) {
+    this.name = seat.name;
+    this.#connection = connection;
+    this.#seat = seat;
+  }
+
+  /**
+   * Campaigns, and calls `fn` when elected. Whatever `fn` returns or throws while it leads ends it: the seat is
+   * given back, and `lead` settles in the same way. If the lease is lost instead, its signal aborts; when `fn` has
+   * settled, the campaign begins again. An outage of the engine does not end a campaign.
+   */
+  lead<T>(fn: Callback<T>): Promise<T>;
+  lead<T>(options: LeadOptions, fn: Callback<T>): Promise<T>;
+  async lead<T>(...args: [Callback<T>] | [LeadOptions, Callback<T>]): Promise<T> {
+    const [options, fn] = args.length === 1 ? [{}, args[0]] : args;
+    if (typeof fn !== "function") throw invalidOption("lead: the last argument must be the function to run.");
+    knownOptions(options, LEAD_OPTIONS, `election "${this.name}"`);
+    for (;;) {
+      const lease = await this.#elected(options);
+      let lost = false;
+      const term = async () => {
+        try {
+          return await fn(lease);
+        } finally {
+          lost = !lease.released && !lease.held;
+        }
+      };
+      try {
+        return await runHeld(lease, term);
+      } catch (error) {
+        if (!lost) throw error;
+      }
+      options.signal?.throwIfAborted();
+    }
+  }
+
+  async #elected(options: LeadOptions): Promise<Lease> {
+    for (;;) {
+      try {
+        return await this.#seat.acquire({ ...options, wait: Infinity });
+      } catch (error) {
+        if (!isLockError(error, "backend") || !error.retryable) throw error;
+        const { name } = this;
+        this.#connection.events.emit({ type: "campaign-failed", name, group: groupOf(name), error });
+        await pause(RETRY_MS * (0.5 + Math.random()), options.signal);
+      }
+    }
+  }
+
+  /** Who leads now; `undefined` if nobody does. */
+  async leader(): Promise<ClaimView | undefined> {
+    this.#connection.assertNotClosed(this.name);
+    return (await lookAt(this.#connection, this.name, 1))?.holders[0];
+  }
+
+  /** Who leads, now and after every change, `undefined` while nobody does. Ends when it is called off. */
+  async *observe(options: ObserveOptions = {}): AsyncGenerator<ClaimView | undefined, void, undefined> {
+    knownOptions(options, OBSERVE_OPTIONS, "observe");
+    const everyMs = durationMs("every", options.every ?? "1s", { minMs: 10 });
+    const { signal } = options;
+    let told = false;
+    for (let last: bigint | undefined; !signal?.aborted; ) {
+      const leader = await this.#seen();
+      if (leader !== "unknown" && (!told || leader?.token !== last)) {
+        told = true;
+        last = leader?.token;
+        yield leader;
+      }
+      await pause(everyMs, signal).catch(() => undefined);
+    }
+  }
+
+  /** An engine that does not answer says nothing about who leads. */
+  async #seen(): Promise<ClaimView | undefined | "unknown"> {
+    try {
+      return await this.leader();
+    } catch (error) {
+      if (isLockError(error, "backend") && error.retryable) return "unknown";
+      throw error;
+    }
+  }
+}
