@@ -1,3 +1,4 @@
+import type { CellStore } from "./cells.js";
 import type { Claim, Owner } from "./claim.js";
 
 /** What an engine promises, and what breaks the promise. Shown to users as `locks.guarantees`. */
@@ -137,5 +138,7 @@ export interface Backend {
    * the subscription is not standing yet, the engine rings once it stands, and again after every break.
    */
   watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch;
+  /** Where it can keep values beside locks. */
+  readonly cells?: CellStore;
   close(): Promise<void>;
 }

@@ -11,12 +11,14 @@ import { knownOptions, ttlOption, waitOption } from "../core/options.js";
 import { lookAt } from "../core/timeout.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import type { AllLease } from "./all-lease.js";
+import { Cell } from "./cell.js";
 import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
 import { Election } from "./election.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
 import type { LockOptions } from "./lock-options.js";
-import type { Lockable } from "./lockable.js";
+import type { Callback, Lockable } from "./lockable.js";
 import { createMutex, type MutexOptions } from "./mutex.js";
+import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
 import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
 import { closeOnSigterm } from "./sigterm.js";
@@ -94,6 +96,22 @@ export class Locks {
   /** One leader at a time among all that campaign under this name. */
   election(name: LockName): Election {
     return new Election(this.#connection, this.mutex(name));
+  }
+
+  /** A small value that is changed without a lock: whoever writes says which version it has seen. */
+  cell<T>(name: LockName): Cell<T> {
+    return new Cell(this.#connection, this.#name(name));
+  }
+
+  /**
+   * Runs `fn` if nothing is stored under that key, and stores what it returns; everybody else gets what is stored.
+   * Who comes while it runs waits. If the process crashes, somebody else runs it: so what it does may be done twice,
+   * unless that is refused by the lease's token.
+   */
+  async once<T>(key: LockName, options: OnceOptions, fn: Callback<T>): Promise<Once<T>> {
+    if (typeof fn !== "function") throw invalidOption("once: the last argument must be the function to run.");
+    const name = this.#name(key);
+    return new OnlyOnce<T>(this.#connection, name, this.mutex(key), options).call(fn);
   }
 
   /** Who holds a lock and who waits for it, in order. */

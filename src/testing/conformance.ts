@@ -1,6 +1,7 @@
 import type { Harness, Runner } from "./harness.js";
 import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
+import { cells, once } from "./suite/cells.js";
 import { closing } from "./suite/closing.js";
 import { crashes } from "./suite/crashes.js";
 import { election } from "./suite/election.js";
@@ -28,6 +29,8 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   semaphores: semaphore,
   "several as one": all,
   election,
+  cells,
+  once,
 };
 
 /**

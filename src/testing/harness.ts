@@ -38,6 +38,8 @@ export interface Harness {
   readonly network: ProxiedBackend | { readonly skip: string };
   /** Makes the engine forget everything, as a flush or a lossy failover would; or why it cannot. */
   readonly wipe: (() => Promise<void>) | { readonly skip: string };
+  /** Why there are no cells, where the engine keeps no values. */
+  readonly cells?: { readonly skip: string };
   /** Why nobody can be seen waiting, where the engine keeps no queue. */
   readonly queue?: { readonly skip: string };
 }

@@ -10,6 +10,8 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
+import type { CellStore } from "../../core/cells.js";
+import { EtcdCells } from "./cells.js";
 import { Claiming } from "./claiming.js";
 import { Desk } from "./desk.js";
 import { readRecord, readRecords } from "./listing.js";
@@ -39,6 +41,7 @@ export function etcd(options: EtcdOptions): Backend {
 
 class EtcdBackend implements Backend {
   readonly traits = TRAITS;
+  readonly cells: CellStore;
   readonly #desk: Desk;
   readonly #claiming: Claiming;
   readonly #renewing: Renewing;
@@ -47,6 +50,7 @@ class EtcdBackend implements Backend {
     this.#desk = new Desk(settings);
     this.#claiming = new Claiming(this.#desk);
     this.#renewing = new Renewing(this.#desk);
+    this.cells = new EtcdCells(this.#desk.rpc, this.#desk.root);
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {

@@ -6,6 +6,7 @@ import { EQUAL, LESS, TARGET } from "./messages.js";
 //   <root><name>/<lease id, hex>-<weight>of<capacity>-<claim id>   a claim
 //   <root><name>/<anything else>                                    a claim of a stranger: exclusive
 //   <root>%session/<lease id, hex>                                  see session.ts
+//   <root>%cell/<name>                                              a cell
 //   <root>%forced/<bell>/<claim id>                                 why a claim was taken away
 // In names % and / are escaped, so no name begins with a % that is not an escape, and none contains another.
 
@@ -55,6 +56,10 @@ export function claimKey(
 
 export function sessionKey(root: string, lease: Long): Buffer {
   return Buffer.from(`${root}%session/${hexOf(lease)}`);
+}
+
+export function cellKey(root: string, name: string): Buffer {
+  return Buffer.from(`${root}%cell/${encodeName(name)}`);
 }
 
 export function forcedKeys(root: string, bell: string): KeyRange {

@@ -14,7 +14,9 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import { breathe } from "../../core/breath.js";
+import type { CellStore } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
+import { MemoryCells } from "./cells.js";
 import { Resource, type StoredClaim } from "./resource.js";
 
 const TRAITS: Traits = {
@@ -36,7 +38,16 @@ class Store {
   readonly resources = new Map<string, Resource>();
   readonly watchers = new Map<string, Ring>();
   readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
-  lastTicket = 0n;
+  readonly cells = new MemoryCells(() => this.nextTicket());
+  #lastTicket = 0n;
+
+  /** Never lower than the wall clock, so tokens keep growing when a process starts anew. */
+  nextTicket(): bigint {
+    const floor = BigInt(Date.now()) * 1000n;
+    this.#lastTicket += 1n;
+    if (this.#lastTicket < floor) this.#lastTicket = floor;
+    return this.#lastTicket;
+  }
 }
 
 const shared = new Map<string, Store>();
@@ -51,10 +62,12 @@ export function memory(name?: string): Backend {
 
 class MemoryBackend implements Backend {
   readonly traits = TRAITS;
+  readonly cells: CellStore;
   readonly #store: Store;
 
   constructor(store: Store) {
     this.#store = store;
+    this.cells = store.cells;
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
@@ -65,7 +78,7 @@ class MemoryBackend implements Backend {
       resource.claim(
         request,
         atMs,
-        () => this.#nextTicket(),
+        () => this.#store.nextTicket(),
         () => this.#gone(request.id),
       ),
     );
@@ -159,13 +172,5 @@ class MemoryBackend implements Backend {
 
   #gone(id: string): Gone {
     return this.#store.forced.get(id)?.gone ?? { state: "gone", loss: "taken" };
-  }
-
-  /** Never lower than the wall clock, so tokens keep growing when a process starts anew. */
-  #nextTicket(): bigint {
-    const floor = BigInt(Date.now()) * 1000n;
-    this.#store.lastTicket += 1n;
-    if (this.#store.lastTicket < floor) this.#store.lastTicket = floor;
-    return this.#store.lastTicket;
   }
 }

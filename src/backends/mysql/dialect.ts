@@ -157,7 +157,7 @@ function answerOf(answer: readonly string[]): string {
 /** What is written for all databases, in the words of this one. */
 function translated(source: string, prefix: string): string {
   return source
-    .replace(/@(resources|claims|forced)\b/g, (_, table: string) => quoted(`${prefix}_${table}`))
+    .replace(/@(resources|claims|forced|cells)\b/g, (_, table: string) => quoted(`${prefix}_${table}`))
     .replace(/ON CONFLICT \(\w+\) DO UPDATE SET/g, "ON DUPLICATE KEY UPDATE")
     .replace(/\bexcluded\.(\w+)/g, "VALUES($1)")
     .replaceAll("@wall", CLOCK)

@@ -1,4 +1,4 @@
--- The tables, version 1.
+-- The tables, version 2.
 --
 -- In:      nothing
 -- Out:     nothing
@@ -47,4 +47,13 @@ CREATE TABLE IF NOT EXISTS @forced (
   by_whom TEXT CHARACTER SET utf8mb4,
   until_us BIGINT NOT NULL,
   PRIMARY KEY (id)
+) ENGINE = InnoDB;
+
+-- Small values with a version.
+CREATE TABLE IF NOT EXISTS @cells (
+  name VARBINARY(255) NOT NULL,
+  version BIGINT NOT NULL,
+  body MEDIUMTEXT CHARACTER SET utf8mb4 NOT NULL,
+  until_us BIGINT NOT NULL,
+  PRIMARY KEY (name)
 ) ENGINE = InnoDB;

@@ -172,7 +172,7 @@ function answerOf({ each, answer }: Routine): string {
 /** What is written for all databases, in the words of this one. */
 function translated(source: string, schema: string): string {
   return source
-    .replace(/@(resources|claims|forced)\b/g, (_, table: string) => `${quoted(schema)}.${table}`)
+    .replace(/@(resources|claims|forced|cells)\b/g, (_, table: string) => `${quoted(schema)}.${table}`)
     .replaceAll("@wall", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
     .replaceAll("@asked(name, ticket)", "json_to_recordset(v_list::json) AS asked (name text, ticket bigint)")
     .replace(/@text\(([^()]*(?:\([^()]*\))?[^()]*)\)/g, "($1)::text")

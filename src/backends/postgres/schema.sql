@@ -1,4 +1,4 @@
--- The tables, version 1.
+-- The tables, version 2.
 --
 -- In:      nothing
 -- Out:     nothing
@@ -45,5 +45,13 @@ CREATE TABLE IF NOT EXISTS @forced (
   ticket bigint NOT NULL,
   reason text NOT NULL,
   by_whom text,
+  until_us bigint NOT NULL
+);
+
+-- Small values with a version.
+CREATE TABLE IF NOT EXISTS @cells (
+  name text COLLATE "C" PRIMARY KEY,
+  version bigint NOT NULL,
+  body text NOT NULL,
   until_us bigint NOT NULL
 );

@@ -17,6 +17,7 @@ export const SCRIPTS = {
   renew: makeScript(LUA.renew),
   release: makeScript(LUA.release),
   list: makeScript(LUA.list),
+  cell: makeScript(LUA.cell),
 };
 
 /** A standing subscription. It does not mend itself: when it breaks, that is told, and a new one is made. */

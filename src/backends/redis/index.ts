@@ -10,11 +10,13 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
+import type { CellStore } from "../../core/cells.js";
 import type { Owner } from "../../core/claim.js";
 import { backendError } from "../../core/errors.js";
 import { Bell } from "./bell.js";
+import { RedisCells } from "./cells.js";
 import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
-import { bellChannel, LockKeyring, lockPattern, nameOfKey } from "./keys.js";
+import { bellChannel, cellKey, LockKeyring, lockPattern, nameOfKey } from "./keys.js";
 import { RedisLink } from "./link.js";
 import { tryFewerKeys } from "./migration.js";
 import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
@@ -35,6 +37,7 @@ export function redis(options: RedisOptions = {}): Backend {
 
 class RedisBackend implements Backend {
   readonly traits: Traits;
+  readonly cells: CellStore;
   readonly #settings: RedisSettings;
   readonly #link: RedisLink;
   /** Waiting for replicas blocks a connection: renewals must not stand in line behind it. */
@@ -48,6 +51,7 @@ class RedisBackend implements Backend {
     this.#settings = settings;
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
+    this.cells = new RedisCells((name, args) => this.#runCell(name, args));
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
     this.#bell = new Bell(bellChannel(settings.prefix), settings.timeoutMs, async (channel, onMessage) =>
@@ -69,7 +73,8 @@ class RedisBackend implements Backend {
     const touched = first ? keys.usual : keys.all;
     const read = (reply: unknown) => readAnswer(reply, grantMs);
     const answer = await this.#run(SCRIPTS.claim, touched, args, read, this.#claimLink);
-    if (answer.state === "granted" && this.#settings.replicas > 0) await this.#replicate(request, keys.head);
+    if (answer.state === "granted" && this.#settings.replicas > 0)
+      await this.#replicate(request.name, keys.head);
     return answer;
   }
 
@@ -176,6 +181,14 @@ class RedisBackend implements Backend {
     return asked.then((reply) => this.#read(reply, read));
   }
 
+  async #runCell(name: string, args: readonly string[]): Promise<unknown> {
+    const key = cellKey(this.#settings.prefix, name);
+    const link = args.length === 0 ? this.#link : this.#claimLink;
+    const reply = await this.#run(SCRIPTS.cell, [key], args, (answer) => answer, link);
+    if (args.length > 0 && reply !== null && this.#settings.replicas > 0) await this.#replicate(name, key);
+    return reply;
+  }
+
   #read<T>(reply: unknown, read: (reply: unknown) => T): T {
     try {
       return read(reply);
@@ -188,7 +201,7 @@ class RedisBackend implements Backend {
   }
 
   /** Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. */
-  async #replicate(claim: ClaimRequest, key: string): Promise<void> {
+  async #replicate(name: string, key: string): Promise<void> {
     const { replicas, timeoutMs } = this.#settings;
     const seen = await this.#claimLink.use((client: RedisClient) => {
       // So short that a claim behind it, and its own question, still have their time.
@@ -197,8 +210,8 @@ class RedisBackend implements Backend {
     });
     if (seen >= replicas) return;
     // Who is not granted withdraws; who asks again waits for the replicas again.
-    throw backendError(`only ${seen} of ${replicas} replicas acknowledged "${claim.name}".`, {
-      name: claim.name,
+    throw backendError(`only ${seen} of ${replicas} replicas acknowledged "${name}".`, {
+      name,
       retryable: true,
     });
   }

@@ -48,6 +48,11 @@ function makeKeys(prefix: string, name: string): LockKeys {
   return { head, usual, all: [...usual, `${head}:forced`] };
 }
 
+/** In the slot of the lock of that name. */
+export function cellKey(prefix: string, name: string): string {
+  return `${prefix}:{${encodeName(name)}}:cell`;
+}
+
 /** A pattern for SCAN that finds the locks whose names begin so. */
 export function lockPattern(keyPrefix: string, prefix: string, namePrefix: string): string {
   return `${escapeGlob(`${keyPrefix}${prefix}:{${encodeName(namePrefix)}`)}*}`;
@@ -74,4 +79,5 @@ export const LUA = {
   renew: lua.common + lua.renew,
   release: lua["release-only"] + lua.common + lua.release,
   list: lua.common + lua.list,
+  cell: lua.cell,
 };

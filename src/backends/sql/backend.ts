@@ -10,7 +10,9 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
+import type { CellStore } from "../../core/cells.js";
 import type { Owner } from "../../core/claim.js";
+import { SqlCells } from "./cells.js";
 import type { SqlLink } from "./link.js";
 import { Poller } from "./poller.js";
 import { inOrder, listOf, us } from "./renewals.js";
@@ -39,6 +41,7 @@ export interface SqlParts {
 
 /** The six operations on any database that runs our routines. */
 export class SqlBackend implements Backend {
+  readonly cells: CellStore;
   readonly #parts: SqlParts;
   readonly #link: SqlLink;
   readonly #watching = new Watching();
@@ -50,6 +53,7 @@ export class SqlBackend implements Backend {
   constructor(parts: SqlParts) {
     this.#parts = parts;
     this.#link = parts.link;
+    this.cells = new SqlCells(this.#link);
     this.#poller = new Poller(this.#link, this.#watching);
     this.#sweeper = new Sweeper(this.#link, parts.retentionMs);
     this.#bell = parts.bell?.(this.#watching, this.#poller);

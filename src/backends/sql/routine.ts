@@ -99,6 +99,14 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   forgotten: "integer",
   retention_us: "bigint",
   abandoned: "text",
+  expected: "bigint",
+  deletes: "integer",
+  body: "text",
+  keep_us: "bigint",
+  found: "bigint",
+  written: "integer",
+  stores: "integer",
+  drops: "integer",
 };
 
 export function kindOf(variable: string): Kind {

@@ -2,7 +2,7 @@ import type { Routine, Step } from "./routine.js";
 import { sql } from "./sql.generated.js";
 
 /** The version of tables and routines together: whoever changes one of them raises it. */
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
 
 const why: Step = { sql: sql.why, into: ["reason", "by_whom"], when: "is_gone" };
 
@@ -152,10 +152,37 @@ export const sweep: Routine = {
   steps: [
     "clock",
     { sql: sql["sweep-range"], into: ["last", "number"] },
+    { sql: sql["cell-sweep"] },
     { sql: sql.sweep, counts: "forgotten" },
     { sql: sql.abandoned, into: ["abandoned"] },
   ],
   answer: ["last", "number", "forgotten", "abandoned"],
 };
 
-export const ROUTINES: readonly Routine[] = [claim, leave, tidy, renew, poll, names, records, sweep];
+/** Changes a cell if it is as expected. Its version is drawn as a ticket is, under the same lock. */
+export const writeCell: Routine = {
+  name: "write_cell",
+  inputs: ["name", "expected", "deletes", "body", "keep_us"],
+  steps: [
+    { sql: sql.advance, counts: "advanced" },
+    { sql: sql.draw, unless: "advanced" },
+    "clock",
+    { sql: sql["cell-find"], into: ["drawn", "found"] },
+    { sql: sql["cell-judge"], into: ["written", "stores", "drops"] },
+    { sql: sql["cell-store"], when: "stores" },
+    { sql: sql["cell-drop"], when: "drops" },
+  ],
+  answer: ["written", "drawn"],
+};
+
+export const readCell: Routine = {
+  name: "read_cell",
+  inputs: ["name"],
+  steps: ["clock"],
+  answer: { sql: sql["cell-read"], columns: { version: "text", body: "text" } },
+};
+
+export const ROUTINES: readonly Routine[] = [
+  ...[claim, leave, tidy, renew, poll, names, records, sweep],
+  ...[writeCell, readCell],
+];

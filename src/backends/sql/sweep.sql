@@ -1,4 +1,4 @@
--- Forgets names that nobody holds or waits for, if the wall clock has passed their last ticket for so long
+-- Forgets names that nobody holds or waits for and that have no cell, if the wall clock has passed their last ticket for so long
 -- that the next ticket is greater in any case. A claim that comes meanwhile has drawn a ticket, so its name is
 -- no longer idle when its row is looked at.
 --
@@ -11,3 +11,4 @@ WHERE
   AND name <= :last
   AND last_ticket <= :wall_us - :retention_us
   AND NOT EXISTS (SELECT 1 FROM @claims AS claim WHERE claim.name = @resources.name)
+  AND NOT EXISTS (SELECT 1 FROM @cells AS cell WHERE cell.name = @resources.name)

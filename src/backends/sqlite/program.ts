@@ -83,7 +83,7 @@ function plain(value: SqlValue | undefined): SqlValue {
 /** What is written for all databases, in the words of this one. */
 function translated(source: string): string {
   return withoutComments(source)
-    .replace(/@(resources|claims|forced)\b/g, "$1")
+    .replace(/@(resources|claims|forced|cells)\b/g, "$1")
     .replaceAll("@wall", ":wall_us")
     .replaceAll("@asked(name, ticket)", ASKED)
     .replace(/@text\(([^()]*(?:\([^()]*\))?[^()]*)\)/g, "CAST($1 AS TEXT)")

@@ -50,6 +50,14 @@ CREATE TABLE forced (
   until_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Small values with a version. Their times are those of the wall clock: they outlive the boot.
+CREATE TABLE cells (
+  name TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  until_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- "LKTD": tells a lock file from somebody else's database.
 PRAGMA application_id = 1280005188;
 PRAGMA user_version = 2;

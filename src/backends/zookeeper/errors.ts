@@ -72,9 +72,9 @@ export function isRefusal(error: unknown, code: number): boolean {
 }
 
 /** Runs on if it was this refusal; anything else is thrown. */
-export function unless(code: number): (error: unknown) => undefined {
+export function unless(...codes: readonly number[]): (error: unknown) => undefined {
   return (error) => {
-    if (!isRefusal(error, code)) throw error;
+    if (!codes.some((code) => isRefusal(error, code))) throw error;
   };
 }
 

@@ -9,7 +9,9 @@ import type {
   Ring,
   Unwatch,
 } from "../../core/backend.js";
+import type { CellStore } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
+import { ZooKeeperCells } from "./cells.js";
 import { Claiming } from "./claiming.js";
 import { againIfExpired, Desk } from "./desk.js";
 import { Entry } from "./entry.js";
@@ -30,6 +32,7 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
 
 class ZooKeeperBackend implements Backend {
   readonly traits = TRAITS;
+  readonly cells: CellStore;
   readonly #desk: Desk;
   readonly #claiming: Claiming;
   readonly #renewing: Renewing;
@@ -41,6 +44,7 @@ class ZooKeeperBackend implements Backend {
     this.#leaving = new Leaving(this.#desk, entry);
     this.#claiming = new Claiming(this.#desk, entry, this.#leaving);
     this.#renewing = new Renewing(this.#desk);
+    this.cells = new ZooKeeperCells(this.#desk, settings.acl);
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {

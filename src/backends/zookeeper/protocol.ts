@@ -22,7 +22,7 @@ export const XID = { watchEvent: -1, ping: -2, auth: -4 } as const;
 /** The type of event that tells of a deletion. */
 export const NODE_DELETED = 2;
 
-export const MODE = { ephemeral: 1, ephemeralSequential: 3, container: 4 } as const;
+export const MODE = { ephemeral: 1, ephemeralSequential: 3, container: 4, persistent: 0 } as const;
 
 export const ERROR = {
   connectionLoss: -4,
@@ -50,8 +50,11 @@ export const CREATOR_ACL: readonly Acl[] = [{ permissions: ALL_PERMISSIONS, sche
 /** Of what ZooKeeper tells about a node, what matters here. */
 export interface Stat {
   readonly czxid: bigint;
+  /** Of its last change; no two changes of anything share one. */
+  readonly mzxid: bigint;
   /** On the server's wall clock. */
   readonly ctimeMs: number;
+  readonly mtimeMs: number;
   readonly version: number;
   /** The session that it lives by; 0 if by none. */
   readonly ephemeralOwner: bigint;
@@ -73,9 +76,9 @@ export interface Request<T> {
 
 function readStat(from: JuteReader): Stat {
   const czxid = from.long();
-  from.long();
+  const mzxid = from.long();
   const ctimeMs = Number(from.long());
-  from.long();
+  const mtimeMs = Number(from.long());
   const version = from.int();
   from.int();
   from.int();
@@ -83,7 +86,7 @@ function readStat(from: JuteReader): Stat {
   from.int();
   from.int();
   from.long();
-  return { czxid, ctimeMs, version, ephemeralOwner };
+  return { czxid, mzxid, ctimeMs, mtimeMs, version, ephemeralOwner };
 }
 
 const readCreated = (from: JuteReader): Created => ({ path: from.text(), stat: readStat(from) });
@@ -107,11 +110,11 @@ export function create(
   };
 }
 
-export function remove(path: string): Request<void> {
+export function remove(path: string, version = -1): Request<void> {
   return {
     op: OP.delete,
     writes: true,
-    write: (to) => void to.text(path).int(-1),
+    write: (to) => void to.text(path).int(version),
     read: () => undefined,
   };
 }

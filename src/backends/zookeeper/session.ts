@@ -2,7 +2,7 @@ import { Client, type ClientEvents } from "./client.js";
 import { isRefusal, unless } from "./errors.js";
 import { Lines } from "./line.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getData, getEphemerals, MODE, type Request, setData } from "./protocol.js";
+import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./protocol.js";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -129,11 +129,23 @@ export class Session {
   }
 
   async #beat(): Promise<void> {
+    await this.#write();
+  }
+
+  async #write(): Promise<Stat | undefined> {
     const written = await this.client.send(setData(this.#path, NOTHING)).catch(unless(ERROR.noNode));
-    if (written !== undefined) return;
+    if (written !== undefined) return written;
     // Somebody has deleted it; what that one wanted is not ours to guess, but we have to write somewhere.
     this.#prepared = undefined;
     await this.prepare();
+    return undefined;
+  }
+
+  /** What the servers' wall clock says: they tell it only of what they write. */
+  async serverTimeMs(): Promise<number> {
+    await this.prepare();
+    const written = (await this.#write()) ?? (await this.client.send(setData(this.#path, NOTHING)));
+    return written.mtimeMs;
   }
 
   /** A beat, and which of its nodes are there after it. */

@@ -7,7 +7,7 @@ import type { Harness } from "../harness.js";
 import { WorkerProcess } from "../worker-process.js";
 
 /** What a case cannot run without. */
-export type Need = "processes" | "network" | "wipe" | "queue";
+export type Need = "processes" | "network" | "wipe" | "queue" | "cells";
 
 /** One promise, as a test. */
 export interface Case {

@@ -1,0 +1,126 @@
+import type { CellStore } from "../core/cells.js";
+import type { Connection } from "../core/connection.js";
+import { invalidOption, LockError } from "../core/errors.js";
+import { knownOptions } from "../core/options.js";
+import { pause } from "../core/pause.js";
+import { jsonText } from "./stored-json.js";
+
+/** A value with the version at which it was read. */
+export interface Versioned<T> {
+  readonly value: T;
+  /** Grows with every change, also when the cell was deleted in between. */
+  readonly version: bigint;
+}
+
+export type CellWrite<T> =
+  | { readonly written: true; readonly version: bigint }
+  /** It was not as expected, and nothing was changed; `undefined` if there is none. */
+  | { readonly written: false; readonly current: Versioned<T> | undefined };
+
+export interface CellWriteOptions {
+  /** Only if it still has this version; `null`: only if there is none. */
+  readonly ifVersion?: bigint | null;
+}
+
+export interface CellUpdateOptions {
+  /** How often to try when others were faster; 20 if not given. */
+  readonly attempts?: number;
+  readonly signal?: AbortSignal;
+}
+
+const WRITE_OPTIONS = new Set<string>(["ifVersion"] satisfies (keyof CellWriteOptions)[]);
+const UPDATE_OPTIONS = new Set<string>(["attempts", "signal"] satisfies (keyof CellUpdateOptions)[]);
+const MOST_ATTEMPTS = 1_000;
+const FIRST_PAUSE_MS = 2;
+const LONGEST_PAUSE_MS = 200;
+
+/** A small value that is changed without a lock: whoever writes says which version it has seen. */
+export class Cell<T> {
+  readonly name: string;
+  readonly #connection: Connection;
+  readonly #store: CellStore;
+
+  /** @internal */
+  constructor(connection: Connection, name: string) {
+    this.name = name;
+    this.#connection = connection;
+    this.#store = cellsOf(connection, name, "cell");
+  }
+
+  async read(): Promise<Versioned<T> | undefined> {
+    this.#connection.assertNotClosed(this.name);
+    const stored = await this.#store.read(this.name);
+    return stored && { value: JSON.parse(stored.text) as T, version: stored.version };
+  }
+
+  write(value: T, options: CellWriteOptions = {}): Promise<CellWrite<T>> {
+    return this.#change(() => jsonText(value, "value", this.name), options);
+  }
+
+  delete(options: CellWriteOptions = {}): Promise<CellWrite<T>> {
+    return this.#change(() => undefined, options);
+  }
+
+  /**
+   * Reads, asks `change` for the new value, and writes it if nobody was faster; if somebody was, does it again
+   * with what is there now. `change` may be called several times. If it returns `undefined`, all stays as it is.
+   */
+  async update(
+    change: (value: T | undefined) => T | undefined | PromiseLike<T | undefined>,
+    options: CellUpdateOptions = {},
+  ): Promise<Versioned<T> | undefined> {
+    const { attempts, signal } = readUpdateOptions(change, options, this.name);
+    for (let attempt = 1; ; attempt++) {
+      signal?.throwIfAborted();
+      const seen = await this.read();
+      const value = await change(seen?.value);
+      if (value === undefined) return seen;
+      const text = jsonText(value, "value", this.name);
+      const version = await this.#store.write(this.name, { text, ifVersion: seen?.version ?? null });
+      if (version !== undefined) return { value: JSON.parse(text) as T, version };
+      if (attempt >= attempts) throw tooOften(this.name, attempts);
+      await pause(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * Math.random(), signal);
+    }
+  }
+
+  async #change(read: () => string | undefined, options: CellWriteOptions): Promise<CellWrite<T>> {
+    knownOptions(options, WRITE_OPTIONS, `cell "${this.name}"`);
+    const { ifVersion } = options;
+    if (ifVersion !== undefined && ifVersion !== null && typeof ifVersion !== "bigint") {
+      throw invalidOption("ifVersion: must be the bigint of a version, or null for none.", this.name);
+    }
+    const text = read();
+    this.#connection.assertOpen(this.name);
+    const version = await this.#store.write(this.name, { text, ifVersion });
+    if (version !== undefined) return { written: true, version };
+    return { written: false, current: await this.read() };
+  }
+}
+
+export function cellsOf({ backend }: Connection, name: string, what: string): CellStore {
+  if (backend.cells !== undefined) return backend.cells;
+  throw new LockError("unsupported", `${what}: ${backend.traits.engine} keeps locks, and no values.`, {
+    name,
+  });
+}
+
+function readUpdateOptions(change: unknown, options: CellUpdateOptions, name: string) {
+  if (typeof change !== "function")
+    throw invalidOption("update: give the function that makes the new value.", name);
+  knownOptions(options, UPDATE_OPTIONS, `cell "${name}"`);
+  const { attempts = 20, signal } = options;
+  if (!Number.isInteger(attempts) || attempts < 1 || attempts > MOST_ATTEMPTS) {
+    throw invalidOption(`attempts: must be a whole number from 1 to ${MOST_ATTEMPTS}.`, name);
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalidOption("signal: must be an AbortSignal.", name);
+  return { attempts, signal };
+}
+
+function tooOften(name: string, attempts: number): LockError {
+  return new LockError(
+    "conflict",
+    `somebody else was faster ${attempts} times at the cell "${name}". Try later, or protect it by a lock.`,
+    { name, retryable: true },
+  );
+}

@@ -1,0 +1,24 @@
+import { invalidOption } from "../core/errors.js";
+
+/** Small enough for every engine. */
+const MOST_BYTES = 64 * 1024;
+
+/** What is kept of a value; whoever reads it gets what JSON makes of it, and nothing else. */
+export function jsonText(value: unknown, what: string, name: string): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw invalidOption(`${what}: must be a value that JSON can express: ${why}`, name);
+  }
+  if (text === undefined) {
+    throw invalidOption(`${what}: must be a value that JSON can express, not ${typeof value}.`, name);
+  }
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= MOST_BYTES) return text;
+  throw invalidOption(
+    `${what}: has ${bytes} bytes as JSON, and ${MOST_BYTES} are the most. Keep it elsewhere, and a reference here.`,
+    name,
+  );
+}
