@@ -27,3 +27,11 @@ export type { MutexOptions } from "./locks/mutex.js";
 export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
 export type { ReadWriteLock } from "./locks/read-write.js";
 export type { PermitOptions, Semaphore, SemaphoreOptions } from "./locks/semaphore.js";
+export type {
+  WebLock,
+  WebLockCallback,
+  WebLockInfo,
+  WebLockMode,
+  WebLockOptions,
+  WebLocks,
+} from "./locks/web-locks.js";

@@ -130,6 +130,7 @@ class Wait implements PlaceListener, Cancellable {
         this.#place.acknowledge(answer.ticket, answer.remainingMs, sent);
         this.#connection.lookout.enter(this);
         this.#connection.lookout.expect(this.name, answer.changeInMs);
+        this.#ask.onWaiting?.(answer.ticket);
         return "sleep";
       case "refused":
         if (this.#ask.waitMs === 0) return "refused";

@@ -16,6 +16,8 @@ export interface Ask {
   readonly signal: AbortSignal | undefined;
   readonly note: string;
   readonly maxWaiters: number | undefined;
+  /** Told whenever the engine has answered that it has to wait. */
+  readonly onWaiting?: ((ticket: bigint) => void) | undefined;
 }
 
 /** The request that asks for a place, refreshes it, or changes its note. */

@@ -1,5 +1,5 @@
-import type { ResourceRecord } from "../core/backend.js";
-import { admit, tokenOf } from "../core/claim.js";
+import type { Force, ResourceRecord } from "../core/backend.js";
+import { admit, type Claim, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
@@ -39,6 +39,24 @@ export async function forceRelease(
     }
   }
   return victims;
+}
+
+/** Everybody who stands before that ticket: holders lose their lock, and waiters go to the end of the line. */
+export async function forceAhead(
+  connection: Connection,
+  name: string,
+  ticket: bigint,
+  force: Force,
+): Promise<void> {
+  const takeAway = (claims: readonly Claim[]) =>
+    Promise.all(claims.map((claim) => connection.backend.release(claim, force)));
+  for await (const { claims, capacity } of connection.backend.list({ name })) {
+    const ahead = claims.filter((claim) => claim.ticket < ticket);
+    const holders = admit(claims, capacity);
+    // The waiters first: otherwise one of them would be let in, only to be thrown out again.
+    await takeAway(ahead.slice(holders));
+    await takeAway(ahead.slice(0, holders));
+  }
 }
 
 /** Of a long queue only its beginning, unless all of that holds. */

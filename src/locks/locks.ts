@@ -22,6 +22,7 @@ import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
 import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
 import { closeOnSigterm } from "./sigterm.js";
+import { WebLocks } from "./web-locks.js";
 
 export interface LocksOptions {
   /** How long a claim lives without being renewed; `"15s"` if not given. */
@@ -50,6 +51,7 @@ export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
 export class Locks {
   readonly #connection: Connection;
   readonly #scope: readonly string[];
+  #web: WebLocks | undefined;
   readonly #defaults: { readonly ttlMs: number; readonly waitMs: number };
 
   /** @internal */
@@ -112,6 +114,12 @@ export class Locks {
     if (typeof fn !== "function") throw invalidOption("once: the last argument must be the function to run.");
     const name = this.#name(key);
     return new OnlyOnce<T>(this.#connection, name, this.mutex(key), options).call(fn);
+  }
+
+  /** The platform's `navigator.locks`, across processes and machines. */
+  get web(): WebLocks {
+    this.#web ??= new WebLocks(this.#connection, this.#scope, this.#defaults);
+    return this.#web;
   }
 
   /** Who holds a lock and who waits for it, in order. */

@@ -14,6 +14,7 @@ import { readWrite } from "./suite/read-write.js";
 import { reentrancy } from "./suite/reentrancy.js";
 import { seeing } from "./suite/seeing.js";
 import { semaphore } from "./suite/semaphore.js";
+import { web } from "./suite/web.js";
 
 const SUITE: Readonly<Record<string, readonly Case[]>> = {
   "mutual exclusion": exclusion,
@@ -31,6 +32,7 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   election,
   cells,
   once,
+  "web locks": web,
 };
 
 /**
