@@ -1,4 +1,5 @@
 import type { ClaimRequest } from "./backend.js";
+import type { Owner } from "./claim.js";
 import type { Connection } from "./connection.js";
 import type { Place } from "./place.js";
 
@@ -16,6 +17,8 @@ export interface Ask {
   readonly signal: AbortSignal | undefined;
   readonly note: string;
   readonly maxWaiters: number | undefined;
+  /** What its call chain holds already. */
+  readonly holds?: Owner["holds"];
   /** Told whenever the engine has answered that it has to wait. */
   readonly onWaiting?: ((ticket: bigint) => void) | undefined;
 }
@@ -24,7 +27,7 @@ export interface Ask {
 export function claimRequest(connection: Connection, ask: Ask, place: Place, note = ask.note): ClaimRequest {
   const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = ask;
   const { id, ticket } = place;
-  const { owner } = connection;
+  const owner = ask.holds === undefined ? connection.owner : { ...connection.owner, holds: ask.holds };
   return {
     name,
     id,

@@ -11,6 +11,8 @@ export interface Owner {
   readonly version?: string;
   readonly host: string;
   readonly pid: number;
+  /** Names and tokens of what its call chain holds, if it asks for more. */
+  readonly holds?: readonly (readonly [name: string, token: string])[];
 }
 
 /**

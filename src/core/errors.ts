@@ -1,3 +1,4 @@
+import type { CircleStep } from "./circle.js";
 import type { ClaimView } from "./inspect.js";
 
 export type LockErrorCode =
@@ -54,16 +55,24 @@ export class LockTimeoutError extends LockError {
   /** My place among the waiters when I gave up (1 is next), if I had one. */
   readonly place: number | undefined;
   readonly waitedMs: number;
+  /** Who waits for whom, if nobody of them can go on. */
+  readonly circle: readonly CircleStep[] | undefined;
 
   constructor(
     name: string,
     message: string,
-    details: { blockers: readonly ClaimView[]; place: number | undefined; waitedMs: number },
+    details: {
+      blockers: readonly ClaimView[];
+      place: number | undefined;
+      waitedMs: number;
+      circle?: readonly CircleStep[] | undefined;
+    },
   ) {
     super("timeout", message, { name, retryable: true });
     this.blockers = details.blockers;
     this.place = details.place;
     this.waitedMs = details.waitedMs;
+    this.circle = details.circle;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ClaimRecord, ResourceRecord } from "./backend.js";
+import type { CircleStep } from "./circle.js";
 import { admit, type Owner, tokenOf } from "./claim.js";
 import { formatMs } from "./duration.js";
 
@@ -18,6 +19,8 @@ export interface ResourceView {
   readonly capacity: number;
   readonly holders: readonly ClaimView[];
   readonly waiters: readonly ClaimView[];
+  /** If those who wait and those who hold wait for each other: who holds what and waits for what. */
+  readonly circle?: readonly CircleStep[];
 }
 
 export function viewOf(record: ResourceRecord): ResourceView {
@@ -42,10 +45,13 @@ function claimView(claim: ClaimRecord): ClaimView {
   };
 }
 
+/** `billing on web-3, process 4711` */
+export function describeOwner({ service, host, pid }: Owner): string {
+  return `${service === undefined ? host : `${service} on ${host}`}, process ${pid}`;
+}
+
 /** `billing on web-3, process 4711, for 12.4 s (token 17…, note "nightly run", 8 s left unless renewed)` */
 export function describeHolder(claim: ClaimView): string {
-  const { owner } = claim;
-  const who = owner.service === undefined ? owner.host : `${owner.service} on ${owner.host}`;
   const note = claim.note === "" ? "" : `, note ${JSON.stringify(claim.note)}`;
-  return `${who}, process ${owner.pid}, for ${formatMs(claim.ageMs)} (token ${claim.token}${note}, ${formatMs(claim.remainingMs)} left unless renewed)`;
+  return `${describeOwner(claim.owner)}, for ${formatMs(claim.ageMs)} (token ${claim.token}${note}, ${formatMs(claim.remainingMs)} left unless renewed)`;
 }

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type AnyLease, type Frame, frameOf } from "./any-lease.js";
+import type { Owner } from "./claim.js";
 import type { Connection } from "./connection.js";
 import { LockError } from "./errors.js";
 import type { Hold } from "./hold.js";
@@ -9,6 +10,8 @@ import { ClaimLease } from "./lease.js";
  * The call chain carries live leases, not flags: work that outlives its lease is a stranger and queues
  * like anyone.
  */
+const MOST_SHOWN = 16;
+
 const chain = new AsyncLocalStorage<Frame | undefined>();
 
 export function runInChain<T>(lease: AnyLease, work: () => T): T {
@@ -52,6 +55,21 @@ export function heldInChain(
     if (lease.name === name && lease.hold.connection === connection && lease.held) return lease;
   }
   return undefined;
+}
+
+/** What this chain holds, and these leases, for others to see who waits for whom; `undefined` if nothing. */
+export function shownHolds(
+  frame: Frame | undefined,
+  connection: Connection,
+  leases: readonly AnyLease[] = [],
+): Owner["holds"] {
+  if (frame === undefined && leases.length === 0) return undefined;
+  const holds = new Set<Hold>(leases.flatMap((lease) => lease.holds));
+  for (let at = frame; at !== undefined; at = at.outer) {
+    if (at.lease.held) for (const hold of at.lease.holds) holds.add(hold);
+  }
+  const shown = [...holds].filter((hold) => hold.connection === connection).slice(0, MOST_SHOWN);
+  return shown.length === 0 ? undefined : shown.map(({ name, token }) => [name, String(token)] as const);
 }
 
 /** Everything that this chain holds there. */

@@ -1,22 +1,13 @@
+import { type CircleStep, describeCircle, findCircle } from "./circle.js";
 import { tokenOf } from "./claim.js";
 import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
 import { LockTimeoutError } from "./errors.js";
-import { describeHolder, type ResourceView, viewOf } from "./inspect.js";
+import { describeHolder, type ResourceView } from "./inspect.js";
+import { lookAt } from "./look.js";
 
 /** Many may give up at once, in a long queue: nobody reads all of it. */
 export const MOST_LOOKED_AT = 100;
-
-/** The state of one resource now, or `undefined` if nobody is there. */
-export async function lookAt(
-  connection: Connection,
-  name: string,
-  limit?: number,
-): Promise<ResourceView | undefined> {
-  const query = limit === undefined ? { name } : { name, limit };
-  for await (const record of connection.backend.list(query)) return viewOf(record);
-  return undefined;
-}
 
 /** The error of a wait that was too long: who holds the lock, from where, since when, and my place. */
 export async function timeoutError(
@@ -30,14 +21,21 @@ export async function timeoutError(
   const blockers = (view?.holders ?? []).filter((holder) => holder.token !== mine);
   const index = view?.waiters.findIndex((waiter) => waiter.token === mine) ?? -1;
   const place = index === -1 ? undefined : index + 1;
+  const circle = view && (await circleOf(connection, view));
   const lines = [
     waitedMs === 0 ? `"${name}" is taken` : `gave up on "${name}" after waiting ${formatMs(waitedMs)}`,
     ...blockers.slice(0, 3).map((holder) => `  held by ${describeHolder(holder)}`),
     ...(blockers.length > 3 ? [`  and by ${blockers.length - 3} more`] : []),
     ...(blockers.length === 0 ? ["  nobody holds it any more"] : []),
     ...placeLine(place, view, ticket),
+    ...(circle === undefined ? [] : describeCircle(circle)),
   ];
-  return new LockTimeoutError(name, lines.join("\n"), { blockers, place, waitedMs });
+  return new LockTimeoutError(name, lines.join("\n"), { blockers, place, waitedMs, circle });
+}
+
+/** It is only for people: that it cannot be found out must not replace the error. */
+function circleOf(connection: Connection, view: ResourceView): Promise<readonly CircleStep[] | undefined> {
+  return findCircle(connection, view).catch(() => undefined);
 }
 
 function placeLine(

@@ -49,7 +49,8 @@ export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease
     try {
       for (const part of this.#inOrder) {
         const restMs = ask.waitMs === 0 ? 0 : Math.max(1, untilMs - nowMs());
-        const entered = await part.enter(optionsFor(options, restMs, [...leases.values()]));
+        const soFar = [...leases.values()];
+        const entered = await part.enter(optionsFor(options, restMs, soFar), soFar);
         if (isTaken(entered)) {
           await giveBack(leases.values());
           return entered;

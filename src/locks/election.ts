@@ -3,10 +3,10 @@ import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isLockError } from "../core/errors.js";
 import type { ClaimView } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
+import { lookAt } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { type AcquireOptions, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
-import { lookAt } from "../core/timeout.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";
 

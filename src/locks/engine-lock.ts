@@ -1,14 +1,16 @@
 import { acquire } from "../core/acquire.js";
+import type { AnyLease } from "../core/any-lease.js";
 import type { Ask } from "../core/ask.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { type TraceContext, traceAcquire } from "../core/events.js";
 import type { Hold } from "../core/hold.js";
 import type { ClaimLease, LeaseKind } from "../core/lease.js";
+import { lookAt } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
-import { chainOf, heldInChain, selfDeadlock, upgrade } from "../core/reentry.js";
-import { lookAt, MOST_LOOKED_AT, timeoutError } from "../core/timeout.js";
+import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentry.js";
+import { MOST_LOOKED_AT, timeoutError } from "../core/timeout.js";
 import { Holdable, type Taken } from "./lockable.js";
 
 /** What a kind of lock asks the engine for, and what it gives to its holders. */
@@ -39,7 +41,7 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
   }
 
   /** By the own call chain if it holds this lock already, else by the engine. @internal */
-  async enter(options?: AcquireOptions): Promise<L | Taken> {
+  async enter(options?: AcquireOptions, besides: readonly AnyLease[] = []): Promise<L | Taken> {
     const { connection, name } = this;
     const { Lease } = this.#resource;
     const ask = options === undefined ? this.#plain : readOptions(this.#resource, options, this.#defaults);
@@ -52,15 +54,19 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
         return (await own.reenter(Lease, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
       if (ask.waitMs > 0) throw selfDeadlock(name);
     }
-    const hold = await granted(connection, ask);
+    const hold = await granted(connection, ask, shownHolds(outer, connection, besides));
     return hold === undefined ? takenBy(connection, name) : new Lease(hold, outer);
   }
 }
 
 /** A claim at the engine, with the events that tell of it. */
-export async function granted(connection: Connection, ask: Ask): Promise<Hold | undefined> {
+export async function granted(
+  connection: Connection,
+  ask: Ask,
+  holds: Ask["holds"],
+): Promise<Hold | undefined> {
   const startMs = nowMs();
-  const hold = await traced(connection, ask);
+  const hold = await traced(connection, holds === undefined ? ask : { ...ask, holds });
   if (hold !== undefined && connection.events.wants("acquired")) {
     const { name, token } = hold;
     const waitedMs = nowMs() - startMs;

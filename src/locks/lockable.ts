@@ -40,8 +40,8 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
   abstract readonly name: string;
   /** @internal */
   abstract readonly connection: Connection;
-  /** @internal */
-  abstract enter(options?: O): Promise<L | Taken>;
+  /** `besides`: what else is held for the same purpose, though not by the call chain yet. @internal */
+  abstract enter(options?: O, besides?: readonly AnyLease[]): Promise<L | Taken>;
 
   async acquire(options?: O): Promise<L> {
     const entered = await this.enter(options);

@@ -1,14 +1,15 @@
 import { hostname } from "node:os";
 import type { Backend, Traits } from "../core/backend.js";
+import { findCircle } from "../core/circle.js";
 import type { Owner } from "../core/claim.js";
 import { Connection } from "../core/connection.js";
 import type { Duration } from "../core/duration.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { Events, type LockEventListener } from "../core/events.js";
 import { type ResourceView, viewOf } from "../core/inspect.js";
+import { lookAt } from "../core/look.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
 import { knownOptions, ttlOption, waitOption } from "../core/options.js";
-import { lookAt } from "../core/timeout.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import type { AllLease } from "./all-lease.js";
 import { Cell } from "./cell.js";
@@ -126,7 +127,10 @@ export class Locks {
   async inspect(name: LockName): Promise<ResourceView> {
     const full = this.#name(name);
     this.#connection.assertNotClosed(full);
-    return (await lookAt(this.#connection, full)) ?? { name: full, capacity: 0, holders: [], waiters: [] };
+    const view = await lookAt(this.#connection, full);
+    if (view === undefined) return { name: full, capacity: 0, holders: [], waiters: [] };
+    const circle = await findCircle(this.#connection, view);
+    return circle === undefined ? view : { ...view, circle };
   }
 
   /** Every name that is held or waited for. */

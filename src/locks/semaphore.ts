@@ -1,8 +1,9 @@
+import type { AnyLease } from "../core/any-lease.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { SharedLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
-import { chainOf, weightInChain } from "../core/reentry.js";
+import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
@@ -53,7 +54,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> {
   }
 
   /** @internal */
-  async enter(options: PermitOptions = {}): Promise<SharedLease | Taken> {
+  async enter(options: PermitOptions = {}, besides: readonly AnyLease[] = []): Promise<SharedLease | Taken> {
     const { connection, name } = this;
     const capacity = this.#permits;
     const { weight = 1, ...others } = options;
@@ -69,7 +70,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> {
     const outer = chainOf(options.within);
     const inChain = weightInChain(outer, connection, name);
     if (ask.waitMs > 0 && inChain + weight > capacity) throw ownPermits(name, inChain, weight, capacity);
-    const hold = await granted(connection, ask);
+    const hold = await granted(connection, ask, shownHolds(outer, connection, besides));
     return hold === undefined ? takenBy(connection, name) : new SharedLease(hold, outer);
   }
 }

@@ -2,6 +2,7 @@ import type { Harness, Runner } from "./harness.js";
 import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
 import { cells, once } from "./suite/cells.js";
+import { circles } from "./suite/circles.js";
 import { closing } from "./suite/closing.js";
 import { crashes } from "./suite/crashes.js";
 import { election } from "./suite/election.js";
@@ -33,6 +34,7 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   cells,
   once,
   "web locks": web,
+  "waiting in a circle": circles,
 };
 
 /**

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { isLockError, type LockTimeoutError } from "../../core/errors.js";
+import { type Bench, type Case, eventually, queued } from "./bench.js";
+
+/** Each holds its own, and then asks for the next one's. */
+async function circleOf(bench: Bench, names: readonly string[], waitMs: number): Promise<LockTimeoutError[]> {
+  const errors: LockTimeoutError[] = [];
+  const inside = new Set<string>();
+  await Promise.all(
+    names.map(async (name, index) => {
+      const locks = bench.connect({ owner: { service: `service ${index}` } });
+      const next = names[(index + 1) % names.length] ?? assert.fail();
+      await locks.mutex(name).run(async () => {
+        inside.add(name);
+        await eventually("all are inside", 10_000, () => inside.size === names.length);
+        // One after the other, so that those who are asked first see the whole circle when they give up.
+        const error = await locks
+          .mutex(next)
+          .acquire({ wait: waitMs + index * 300 })
+          .then((lease) => lease.release())
+          .catch((failure: unknown) => failure);
+        if (isLockError(error, "timeout")) errors.push(error);
+      });
+    }),
+  );
+  return errors;
+}
+
+export const circles: readonly Case[] = [
+  {
+    name: "two that wait for each other are named by the error of the one that gives up",
+    needs: ["queue"],
+    async run(bench) {
+      const names = [bench.name(), bench.name()];
+      const [first] = await circleOf(bench, names, 400);
+      assert(first !== undefined);
+      assert.equal(first.circle?.length, 2);
+      const told = first.circle.map(({ owner, holds, waitsFor }) => [owner.service, holds, waitsFor]).sort();
+      assert.deepEqual(told, [
+        ["service 0", names[0], names[1]],
+        ["service 1", names[1], names[0]],
+      ]);
+      assert.match(first.message, /in a circle/);
+      for (const name of names) assert(first.message.includes(`holds "${name}"`), first.message);
+    },
+  },
+  {
+    name: "also a longer circle is found, by whoever looks at one of its locks",
+    needs: ["queue"],
+    async run(bench) {
+      const names = [bench.name(), bench.name(), bench.name()];
+      const locks = bench.connect();
+      const circling = circleOf(bench, names, 2_000);
+      for (const name of names) await queued(locks, name, 1);
+      const { circle } = await locks.inspect(names[1] ?? assert.fail());
+      assert.deepEqual(circle?.map(({ holds }) => holds).sort(), [...names].sort());
+      assert.equal((await circling).length > 0, true);
+    },
+  },
+  {
+    name: "who waits for a lock while holding another is in no circle by that alone",
+    needs: ["queue"],
+    async run(bench) {
+      const [a, b] = [bench.name(), bench.name()];
+      await bench.connect().mutex(b).acquire();
+      const locks = bench.connect();
+      await locks.mutex(a).run(async () => {
+        const waiting = locks.mutex(b).acquire({ wait: 300 });
+        await queued(locks, b, 1);
+        assert.equal((await locks.inspect(b)).circle, undefined);
+        await assert.rejects(waiting, (error) => isLockError(error, "timeout") && error.circle === undefined);
+      });
+    },
+  },
+];
