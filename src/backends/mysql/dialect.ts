@@ -1,3 +1,4 @@
+import type { Row } from "../sql/link.js";
 import {
   isRow,
   type Kind,
@@ -33,6 +34,13 @@ export function quoted(identifier: string): string {
 
 export function callOf(prefix: string, { name, inputs }: Routine): string {
   return `CALL ${quoted(`${prefix}_${name}`)}(${inputs.map(() => "?").join(", ")})`;
+}
+
+/** A query answers with rows; a call with a list of sets of rows, and a header at the end. */
+export function rowsOf(results: unknown): readonly Row[] {
+  if (!Array.isArray(results)) return [];
+  const sets = results.filter((set): set is Row[] => Array.isArray(set));
+  return sets.length > 0 ? sets.flat() : (results as Row[]);
 }
 
 /** Everything that the locks need in a database, one statement after the other. */
