@@ -1,13 +1,27 @@
+import { createLocks } from "locktender";
 import { expect, onTestFinished, test } from "vitest";
+import { poolPromises } from "../databases/pools.js";
 import { askPostgres, startPgBouncer } from "../servers/postgres.js";
-import { backend, eventually, newPrefix, open, poolOf, queued, request, SERVER, sleep } from "./tools.js";
+import {
+  backend,
+  DATABASE,
+  eventually,
+  newPrefix,
+  open,
+  poolOf,
+  queued,
+  request,
+  SERVER,
+  sleep,
+} from "./tools.js";
 
 const { url } = SERVER;
 
+poolPromises(DATABASE);
+
 test("a pool of the caller's is used, not closed, and nothing stays on its connections", async () => {
   const pool = poolOf(url, 3);
-  const prefix = newPrefix();
-  const locks = open({ pool, prefix });
+  const locks = createLocks(backend({ pool, prefix: newPrefix() }));
   const lease = await locks.mutex("a").acquire();
   const waiting = locks.mutex("a").acquire();
   await queued(locks, "a", 1);
@@ -23,20 +37,6 @@ test("a pool of the caller's is used, not closed, and nothing stays on its conne
     expect(client.listenerCount("notification")).toBe(0);
     client.release();
   }
-});
-
-test("a pool that the caller has used up is an error in time, and no lock is left behind", async () => {
-  const pool = poolOf(url, 1);
-  const prefix = newPrefix();
-  const locks = open({ pool, prefix, timeout: "300ms" });
-  await locks.mutex("a").run(() => undefined);
-  const taken = await pool.connect();
-  await expect(locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend", retryable: true });
-  taken.release();
-  await sleep(100);
-  await eventually("nobody holds it", 2_000, async () => (await locks.inspect("a")).holders.length === 0);
-  expect(await locks.mutex("a").run(() => 7)).toBe(7);
-  expect(locks.guarantees.ringing).toBe(false);
 });
 
 test("behind PgBouncer in transaction mode locks work, waiters poll, and guarantees say so", async () => {
@@ -96,18 +96,4 @@ test("whoever does not wait is not notified about, and whoever waits once", asyn
   await one.release(first);
   await expect.poll(() => heard).toHaveLength(1);
   expect(heard[0]).toMatch(new RegExp(`^\\d+ ${second.id} granted$`));
-});
-
-test("who gives up at a row that is locked for long does not stay there on the server", async () => {
-  const prefix = newPrefix();
-  const one = backend({ prefix, listen: false, timeout: "200ms" });
-  await one.claim(request("a"));
-  const blocker = await poolOf(url, 1).connect();
-  onTestFinished(() => blocker.release(true));
-  await blocker.query(`BEGIN; SELECT 1 FROM "${prefix}".resources WHERE name = 'a' FOR UPDATE`);
-  await expect(one.claim(request("a"))).rejects.toMatchObject({ code: "backend", retryable: true });
-  const stuck = `SELECT pid FROM pg_stat_activity
-    WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%"${prefix}".claim(%'`;
-  expect(await askPostgres(url, stuck)).toHaveLength(1);
-  await eventually("it has gone", 8_000, async () => (await askPostgres(url, stuck)).length === 0);
 });

@@ -1,0 +1,4 @@
+import { poolPromises } from "../databases/pools.js";
+import { DATABASE } from "./tools.js";
+
+poolPromises(DATABASE);
