@@ -126,6 +126,17 @@ export function faultPromises(database: TestedDatabase): void {
     });
   });
 
+  test("while somebody is stuck in making the schema, others get an error, and do not make it beside him", async () => {
+    const prefix = newPrefix();
+    const maker = await begin(server.url);
+    await maker.query(sql.holdMaking(prefix));
+    const other = backend({ url: server.url, prefix });
+    await expect(other.claim(request("a"))).rejects.toMatchObject({ code: "backend", retryable: true });
+    expect(await ask(server.url, sql.traces(prefix))).toEqual([]);
+    maker.release();
+    await eventually("his lock is gone", 5_000, () => other.claim(request("a")).then(isGranted, () => false));
+  });
+
   describe("a server that cannot write", () => {
     test("one that is read-only, as a replica is, is refused and says so, also while it is in use", async () => {
       const prefix = newPrefix();
@@ -149,4 +160,8 @@ export function faultPromises(database: TestedDatabase): void {
   test("the log of the server holds no id of a claim", async () => {
     expect(await server.log()).not.toMatch(/claim-\d+-\d+/);
   });
+}
+
+function isGranted({ state }: { readonly state: string }): boolean {
+  return state === "granted";
 }

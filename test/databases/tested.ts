@@ -69,6 +69,8 @@ export interface TestedSql {
   /** The rights that the page lists. */
   allow(prefix: string, name: string): string;
   dropUser(name: string): string;
+  /** What whoever makes the schema holds meanwhile. */
+  holdMaking(prefix: string): string;
   /** Names that were used two hours ago. */
   fill(prefix: string, names: number): string;
   /** Claims that wait on the server for a row: one row each, with their `pid`. */

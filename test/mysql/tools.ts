@@ -34,6 +34,8 @@ const sql: TestedSql = {
     `CREATE USER '${name}'@'127.0.0.1'; GRANT CREATE TEMPORARY TABLES ON locks.* TO '${name}'@'127.0.0.1'`,
   allow: (_, name) => `GRANT EXECUTE ON locks.* TO '${name}'@'127.0.0.1'`,
   dropUser: (name) => `DROP USER '${name}'@'127.0.0.1'`,
+  holdMaking: (prefix) =>
+    `SELECT GET_LOCK(CONCAT('locktender:', SHA1(CONCAT(DATABASE(), ':${prefix}'))), 0) AS got`,
   fill: (prefix, names) =>
     `INSERT INTO ${prefix}_resources
      SELECT CONCAT('idle-', seq), (UNIX_TIMESTAMP() - 7200) * 1000000 FROM seq_1_to_${names}`,

@@ -33,6 +33,7 @@ const sql: TestedSql = {
     `GRANT USAGE ON SCHEMA "${prefix}" TO ${name};
      GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "${prefix}" TO ${name}`,
   dropUser: (name) => `DROP OWNED BY ${name}; DROP ROLE ${name}`,
+  holdMaking: () => "SELECT pg_advisory_xact_lock(1280005188)",
   fill: (prefix, names) =>
     `INSERT INTO "${prefix}".resources
      SELECT 'idle-' || n, (extract(epoch FROM clock_timestamp() - interval '2 hours') * 1000000)::bigint

@@ -8,7 +8,7 @@ import { quoted, rowsOf, statements } from "./dialect.js";
 import { busyError, charsetError, replicaError } from "./errors.js";
 
 /** How long one waits for others who make the tables, in seconds. */
-const PATIENCE_S = 25;
+const PATIENCE_S = 10;
 
 /** Asked directly: a routine has the character set of whoever made it. */
 const SETTINGS = "SELECT @@character_set_client AS charset, @@global.read_only AS replica";
@@ -44,7 +44,7 @@ async function unusable(session: MysqlSession, where: string): Promise<LockError
 /** One at a time. Nothing of it can be undone as a whole, so each statement may be repeated. */
 async function create(prefix: string, session: MysqlSession, isThere: () => Promise<boolean>): Promise<void> {
   const run = (sql: string) => ask(session, sql);
-  const lock = `CONCAT('locktender:', LEFT(SHA1(CONCAT(DATABASE(), ':${prefix}')), 40))`;
+  const lock = `CONCAT('locktender:', SHA1(CONCAT(DATABASE(), ':${prefix}')))`;
   const before = await run("SELECT @@sql_mode AS mode, @@collation_connection AS collation");
   const mine = await run(`SELECT GET_LOCK(${lock}, ${PATIENCE_S}) AS got`);
   if (Number(mine?.got) !== 1) throw busyError(prefix, PATIENCE_S);

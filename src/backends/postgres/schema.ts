@@ -9,6 +9,9 @@ import { isolationError, replicaError } from "./errors.js";
 /** "LKTD": whoever makes the tables waits for others who do. */
 const ADVISORY_LOCK = 1_280_005_188;
 
+/** How long one waits for them, in seconds. */
+const PATIENCE_S = 10;
+
 const SETTINGS =
   "SELECT pg_is_in_recovery() AS replica, current_setting('transaction_isolation') AS isolation";
 
@@ -51,6 +54,7 @@ async function create(schema: string, client: PgClientLike, isThere: () => Promi
   const run = (text: string, values: readonly unknown[] = []) => ask(client, { text, values });
   await run("BEGIN");
   try {
+    await run(`SET LOCAL lock_timeout = '${PATIENCE_S}s'`);
     await run("SELECT pg_advisory_xact_lock($1)", [ADVISORY_LOCK]);
     // Calling what is not there would end the transaction.
     const row = await run(
