@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { newPrefix, request, sleep, type TestedDatabase, toolsFor } from "./tested.js";
 
 export const SHORT_MS = 300;
@@ -6,9 +6,7 @@ export const SHORT_MS = 300;
 /** A renewal that has begun before the claim ran out, and ends when it is told to. */
 export function slowRenewal(database: TestedDatabase) {
   return async (prefix: string, id: string): Promise<() => Promise<void>> => {
-    const connection = await database.pool(database.url, 1).connect();
-    onTestFinished(() => connection.release());
-    await connection.query(database.sql.begin);
+    const connection = await toolsFor(database).begin();
     const claims = database.sql.table(prefix, "claims");
     const [row] = await database.ask(database.url, `SELECT name, ticket FROM ${claims} WHERE id = '${id}'`);
     // By its key, as renewals do, or others would be locked on the way.

@@ -98,9 +98,14 @@ export function toolsFor(database: TestedDatabase): DatabaseTools {
     },
     begin: async (url = database.url) => {
       const connection = await database.pool(url, 1).connect();
-      onTestFinished(() => connection.release());
+      let open = true;
+      const release = () => {
+        if (open) connection.release();
+        open = false;
+      };
+      onTestFinished(release);
       await connection.query(database.sql.begin);
-      return connection;
+      return { query: connection.query, release };
     },
   };
 }
