@@ -1,4 +1,5 @@
 import { createLocks } from "locktender";
+import { types } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { poolPromises } from "../databases/pools.js";
 import { askPostgres, startPgBouncer } from "../servers/postgres.js";
@@ -96,4 +97,20 @@ test("whoever does not wait is not notified about, and whoever waits once", asyn
   await one.release(first);
   await expect.poll(() => heard).toHaveLength(1);
   expect(heard[0]).toMatch(new RegExp(`^\\d+ ${second.id} granted$`));
+});
+
+test("a program that reads numbers in its own way changes nothing", async () => {
+  const usual = types.getTypeParser(20);
+  types.setTypeParser(20, BigInt);
+  onTestFinished(() => types.setTypeParser(20, usual));
+  const one = backend({ listen: false });
+  const [first, second] = [request("a"), request("a")];
+  await one.claim(first);
+  let told = false;
+  one.watch(second, () => {
+    told = true;
+  });
+  await one.claim(second);
+  await one.release(first);
+  await eventually("it is told", 5_000, () => told);
 });

@@ -11,7 +11,11 @@ export interface MysqlQuery {
   readonly sql: string;
   readonly values?: unknown[];
   readonly rowsAsArray?: boolean;
+  readonly typeCast?: boolean;
 }
+
+/** What a pool of the caller's may have set otherwise. */
+export const AS_USUAL = { rowsAsArray: false, typeCast: true };
 
 /** What we use of a connection of `mysql2/promise`. */
 export interface MysqlConnectionLike {

@@ -1,6 +1,6 @@
 import type { Driver } from "../sql/driver.js";
 import type { Routine } from "../sql/routine.js";
-import { ENGINE, type MysqlSession, openPool } from "./client.js";
+import { AS_USUAL, ENGINE, type MysqlSession, openPool } from "./client.js";
 import { callOf, rowsOf } from "./dialect.js";
 import { explain, meaningOf } from "./errors.js";
 import type { MysqlSettings } from "./options.js";
@@ -21,7 +21,7 @@ export function mysqlDriver(settings: MysqlSettings): Driver<MysqlSession> {
     call: async (session, routine, values) => {
       // The library would send a bigint as a number that is not exact.
       const sent = values.map((value) => (typeof value === "bigint" ? String(value) : value));
-      const [results] = await session.execute({ sql: textOf(routine), values: sent, rowsAsArray: false });
+      const [results] = await session.execute({ sql: textOf(routine), values: sent, ...AS_USUAL });
       return rowsOf(results);
     },
     meaningOf,

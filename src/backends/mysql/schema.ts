@@ -3,7 +3,7 @@ import type { SchemaDriver } from "../sql/driver.js";
 import { missingSchema, otherVersion } from "../sql/errors.js";
 import type { Row } from "../sql/link.js";
 import { SCHEMA_VERSION } from "../sql/routines.js";
-import type { MysqlSession } from "./client.js";
+import { AS_USUAL, type MysqlSession } from "./client.js";
 import { quoted, rowsOf, statements } from "./dialect.js";
 import { busyError, charsetError, replicaError } from "./errors.js";
 
@@ -14,7 +14,7 @@ const PATIENCE_S = 10;
 const SETTINGS = "SELECT @@character_set_client AS charset, @@global.read_only AS replica";
 
 async function ask(session: MysqlSession, sql: string): Promise<Row | undefined> {
-  const [results] = await session.query({ sql, rowsAsArray: false });
+  const [results] = await session.query({ sql, ...AS_USUAL });
   return rowsOf(results)[0];
 }
 

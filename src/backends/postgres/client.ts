@@ -15,6 +15,8 @@ export interface PgQuery {
   readonly values?: readonly unknown[];
   /** Prepared once per connection under this name. */
   readonly name?: string;
+  /** How values of each type are read. */
+  readonly types?: { getTypeParser(): (value: string) => unknown };
 }
 
 export interface PgNotification {

@@ -6,6 +6,9 @@ import { explain, isUnprepared, meaningOf } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { schemaDriver } from "./schema.js";
 
+/** As they come: the program may have taught the library to read numbers in its own way. */
+const types = { getTypeParser: () => (value: string) => value };
+
 export function postgresDriver(settings: PostgresSettings): Driver<PgClientLike> {
   const { target, prefix } = settings;
   const calls = new Map<Routine, { readonly text: string; readonly name: string }>();
@@ -25,7 +28,7 @@ export function postgresDriver(settings: PostgresSettings): Driver<PgClientLike>
     open: () => openPool(settings),
     call: (client, routine, values) => {
       const { text, name } = known(routine);
-      return client.query(prepares ? { text, values, name } : { text, values }).then(
+      return client.query(prepares ? { text, values, types, name } : { text, values, types }).then(
         ({ rows }) => rowsOf(routine, rows),
         (error: unknown) => {
           if (isUnprepared(error)) prepares = false;

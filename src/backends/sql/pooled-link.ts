@@ -1,3 +1,4 @@
+import { nowMs } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { Patience } from "../../core/patience.js";
 import type { ServerSettings } from "./address.js";
@@ -8,7 +9,6 @@ import type { Lent, Pool } from "./pool.js";
 import type { Routine } from "./routine.js";
 import { ensureSchema } from "./schema.js";
 
-const ATTEMPTS = 20;
 const LONGEST_GAP_MS = 30;
 
 const ignore = () => {};
@@ -42,6 +42,7 @@ export class PooledLink<Connection> implements SqlLink {
       onSent();
       return this.#driver.call(connection, routine, values);
     };
+    let untilMs: number | undefined;
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#use(ask);
@@ -51,7 +52,8 @@ export class PooledLink<Connection> implements SqlLink {
         if (meaning === "missing") this.#ready = false;
         // Each of these was refused as a whole, so nothing has been done.
         const mayRetry = meaning === "collision" || meaning === "stale";
-        if (!mayRetry || attempt === ATTEMPTS) throw this.#explained(error);
+        untilMs ??= nowMs() + this.#settings.timeoutMs;
+        if (!mayRetry || nowMs() >= untilMs) throw this.#explained(error);
         if (meaning === "collision") await pause(attempt);
       }
     }
