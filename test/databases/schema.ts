@@ -82,6 +82,13 @@ export function schemaPromises(database: TestedDatabase): void {
       await expect(ask(own, `DELETE FROM ${sql.table(prefix, "claims")}`)).rejects.toThrow(/denied/);
     });
 
+    test("whoever makes the schema needs no more than the page lists", async () => {
+      const { name, own } = await newUser();
+      await ask(url, sql.allowMaking(name));
+      const locks = open({ url: own });
+      expect(await locks.mutex("a").run((lease) => lease.held)).toBe(true);
+    });
+
     test("without them, the error says which page lists them", async () => {
       const prefix = newPrefix();
       await backend({ prefix }).claim(request("warm"));

@@ -68,6 +68,8 @@ export interface TestedSql {
   makeUser(name: string): string;
   /** The rights that the page lists. */
   allow(prefix: string, name: string): string;
+  /** And those of whoever makes the schema. */
+  allowMaking(name: string): string;
   dropUser(name: string): string;
   /** What whoever makes the schema holds meanwhile. */
   holdMaking(prefix: string): string;

@@ -33,6 +33,8 @@ const sql: TestedSql = {
   makeUser: (name) =>
     `CREATE USER '${name}'@'127.0.0.1'; GRANT CREATE TEMPORARY TABLES ON locks.* TO '${name}'@'127.0.0.1'`,
   allow: (_, name) => `GRANT EXECUTE ON locks.* TO '${name}'@'127.0.0.1'`,
+  allowMaking: (name) =>
+    `GRANT CREATE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, SELECT, INSERT, UPDATE, DELETE ON locks.* TO '${name}'@'127.0.0.1'`,
   dropUser: (name) => `DROP USER '${name}'@'127.0.0.1'`,
   holdMaking: (prefix) =>
     `SELECT GET_LOCK(CONCAT('locktender:', SHA1(CONCAT(DATABASE(), ':${prefix}'))), 0) AS got`,

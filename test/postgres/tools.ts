@@ -32,7 +32,8 @@ const sql: TestedSql = {
   allow: (prefix, name) =>
     `GRANT USAGE ON SCHEMA "${prefix}" TO ${name};
      GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "${prefix}" TO ${name}`,
-  dropUser: (name) => `DROP OWNED BY ${name}; DROP ROLE ${name}`,
+  allowMaking: (name) => `GRANT CREATE ON DATABASE postgres TO ${name}`,
+  dropUser: (name) => `DROP OWNED BY ${name} CASCADE; DROP ROLE ${name}`,
   holdMaking: () => "SELECT pg_advisory_xact_lock(1280005188)",
   fill: (prefix, names) =>
     `INSERT INTO "${prefix}".resources
