@@ -114,3 +114,23 @@ test("a program that reads numbers in its own way changes nothing", async () => 
   await one.release(first);
   await eventually("it is told", 5_000, () => told);
 });
+
+test("the last free connection of a pool is not used up by trying whether it can listen", async () => {
+  const pool = poolOf(url, 2);
+  const locks = createLocks(backend({ pool, timeout: "500ms" }));
+  const taken = await pool.connect();
+  const startedAt = performance.now();
+  let failures = 0;
+  while (performance.now() - startedAt < 4_000) {
+    const asked = locks.mutex("a").tryAcquire();
+    await asked.then(
+      (lease) => lease?.release(),
+      () => failures++,
+    );
+    await sleep(20);
+  }
+  taken.release();
+  await locks.close();
+  // One while it tries; then it knows.
+  expect(failures).toBeLessThanOrEqual(2);
+});

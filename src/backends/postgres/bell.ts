@@ -135,6 +135,8 @@ export class Bell implements SqlBell {
       const clean =
         alive && (await this.#ask(client, { text: `UNLISTEN ${quoted(this.#channel)}` }).then(yes, no));
       if (clean) client.removeListener("error", end);
+      // Only a connection that works has shown that nothing is heard there.
+      this.#deaf &&= clean;
       giveBack(!clean);
     }
   }
@@ -148,7 +150,8 @@ export class Bell implements SqlBell {
       wake();
     };
     try {
-      await this.#probe();
+      // Where no other connection is to be had, those that are left are needed more urgently: so it polls.
+      if (!(await this.#probe().then(yes, no))) return false;
       // Counted from here: it may have had to wait for its turn.
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, heard ? 0 : Math.min(LONGEST_PROBE_MS, this.#timeoutMs));
