@@ -30,12 +30,16 @@ test("a pool of the caller's is used, not closed, and nothing stays on its conne
   await (await waiting).release();
   await locks.close();
   const clients = await Promise.all([pool.connect(), pool.connect(), pool.connect()]);
+  const fresh = await poolOf(url, 1).connect();
+  onTestFinished(() => fresh.release());
   for (const client of clients) {
     const kept = `SELECT (SELECT count(*) FROM pg_prepared_statements) AS prepared,
       (SELECT count(*) FROM pg_listening_channels()) AS channels, current_setting('search_path') AS path`;
     const { rows } = await client.query(kept);
     expect(rows).toEqual([{ prepared: "0", channels: "0", path: '"$user", public' }]);
     expect(client.listenerCount("notification")).toBe(0);
+    expect(client.listenerCount("error")).toBe(fresh.listenerCount("error"));
+    expect(client.listenerCount("end")).toBe(fresh.listenerCount("end"));
     client.release();
   }
 });
