@@ -53,6 +53,20 @@ export function renewalPromises(database: TestedDatabase): void {
     expect(rows.map(({ id }) => id)).toEqual([renewed.id, next.id]);
   });
 
+  test.each([
+    ["given back", undefined],
+    ["withdrawn", "unused" as const],
+    ["forced away", { reason: "test" }],
+  ])("but one that is %s while a late renewal is under way does not stay", async (_, ending) => {
+    const prefix = newPrefix();
+    const one = backend({ prefix, timeout: "10s" });
+    const held = request("a", { ttlMs: SHORT_MS });
+    await one.claim(held);
+    const finish = await renewSlowly(prefix, held.id);
+    await Promise.all([one.release(held, ending), finish()]);
+    expect(await ask(url, `SELECT id FROM ${sql.table(prefix, "claims")}`)).toEqual([]);
+  });
+
   test("nor is a renewal cut short by a question of the same claim that began before it", async () => {
     const prefix = newPrefix();
     const one = backend({ prefix, timeout: "10s" });

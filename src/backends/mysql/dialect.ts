@@ -138,7 +138,7 @@ function cursorOver(fields: readonly string[]): string {
 function listOf(fields: readonly string[]): string {
   const columns = fields.map((field) => {
     const kind = kindOf(field);
-    const type = kind === "name" ? "VARCHAR(255) CHARACTER SET utf8mb4" : TYPES[kind];
+    const type = kind === "name" ? "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin" : TYPES[kind];
     return `${field} ${type} PATH '$.${field}'`;
   });
   return `JSON_TABLE(v_list, '$[*]' COLUMNS (${columns.join(", ")})) AS asked`;
