@@ -19,7 +19,10 @@ async function folderFor(user) {
 
 async function start(command, folder, isUp) {
   const child = spawn(command[0], command.slice(1), { cwd: folder, stdio: "ignore" });
-  while (!(await isUp().catch(() => false))) await new Promise((resolve) => setTimeout(resolve, 50));
+  while (!(await isUp().catch(() => false))) {
+    if (child.exitCode !== null) throw new Error(`${command.join(" ")} has ended with ${child.exitCode}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
   return async (signal) => {
     child.kill(signal);
     await new Promise((resolve) => child.once("exit", resolve));

@@ -1,99 +1,22 @@
-import { execFile } from "node:child_process";
 import { createLocks } from "locktender";
-import { migration, mysql } from "locktender/mysql";
+import { mysql } from "locktender/mysql";
 import { createPool as createCallbackPool } from "mysql2";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { askMariadb } from "../servers/mariadb.js";
-import { backend, newPrefix, open, poolOf, queued, request, SERVER } from "./tools.js";
+import { describe, expect, test } from "vitest";
+import { optionPromises } from "../databases/options.js";
+import { schemaPromises } from "../databases/schema.js";
+import { backend, DATABASE, newPrefix, poolOf, request, SERVER } from "./tools.js";
 
-const { url, port } = SERVER;
+const { url } = SERVER;
 
-/** As an administrator would: by the command line client. */
-function runByHand(text: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const args = ["-h", "127.0.0.1", "-P", String(port), "-u", "tester", "locks"];
-    const child = execFile("mariadb", args, (error) => (error === null ? resolve() : reject(error)));
-    child.stdin?.end(text);
+schemaPromises(DATABASE);
+optionPromises(DATABASE);
+
+test("a url without a database is an invalid option", () => {
+  const refused = expect.objectContaining({
+    code: "invalid-option",
+    message: expect.stringMatching(/must name a database/),
   });
-}
-
-describe("the schema", () => {
-  test("many connections that come at once make it once, and none of them fails", async () => {
-    const prefix = newPrefix();
-    const backends = Array.from({ length: 24 }, () => backend({ prefix, connections: 1, timeout: "20s" }));
-    const answers = await Promise.all(backends.map((one, index) => one.claim(request(`first-${index}`))));
-    expect(answers.map(({ state }) => state)).toEqual(answers.map(() => "granted"));
-  });
-
-  test("the migration can be read, run by hand, and run again; then verify is content", async () => {
-    const prefix = newPrefix();
-    const text = migration(prefix);
-    expect(text).toContain(`CREATE TABLE IF NOT EXISTS \`${prefix}_claims\``);
-    await runByHand(text);
-    await runByHand(text);
-    expect((await backend({ prefix, schema: "verify" }).claim(request("a"))).state).toBe("granted");
-  });
-
-  test("verify makes nothing, and says what to do", async () => {
-    const prefix = newPrefix();
-    const asked = backend({ prefix, schema: "verify" }).claim(request("a"));
-    await expect(asked).rejects.toMatchObject({ code: "unsupported", message: /migration\("t_/ });
-    expect(await askMariadb(url, `SHOW TABLES LIKE '${prefix}%'`)).toEqual([]);
-  });
-
-  test("another version is refused, and nothing of it is touched", async () => {
-    const prefix = newPrefix();
-    await backend({ prefix }).claim(request("a"));
-    await askMariadb(
-      url,
-      `DROP PROCEDURE ${prefix}_version; CREATE PROCEDURE ${prefix}_version() SELECT 99 AS version`,
-    );
-    for (const schema of ["create", "verify"] as const) {
-      const asked = backend({ prefix, schema }).claim(request("a"));
-      await expect(asked).rejects.toMatchObject({ code: "unsupported", message: /version 99.*version 1/ });
-    }
-  });
-});
-
-describe("rights", () => {
-  test("whoever may only execute the procedures can do everything, and touch no table", async () => {
-    const prefix = newPrefix();
-    await backend({ prefix }).claim(request("warm"));
-    await askMariadb(url, `CREATE USER '${prefix}'@'127.0.0.1'`);
-    onTestFinished(async () => {
-      await askMariadb(url, `DROP USER '${prefix}'@'127.0.0.1'`);
-    });
-    // The grants that docs/engines/mysql.md lists.
-    await askMariadb(url, `GRANT EXECUTE ON locks.* TO '${prefix}'@'127.0.0.1'`);
-    const own = url.replace("tester@", `${prefix}@`);
-    const locks = open({ url: own, prefix, schema: "verify" }, { ttl: "30s" });
-    const lease = await locks.mutex("a").acquire();
-    const waiting = open({ url: own, prefix }).mutex("a").acquire();
-    await queued(locks, "a", 1);
-    await lease.release();
-    await (await waiting).release();
-    await locks.mutex("b").acquire();
-    expect(await locks.forceRelease("b", { reason: "test" })).toHaveLength(1);
-    await expect(askMariadb(own, `DELETE FROM ${prefix}_claims`)).rejects.toThrow(/denied/);
-  });
-
-  test("without them, the error says which page lists them", async () => {
-    const prefix = newPrefix();
-    await backend({ prefix }).claim(request("warm"));
-    await askMariadb(
-      url,
-      `CREATE USER '${prefix}'@'127.0.0.1'; GRANT SELECT ON locks.* TO '${prefix}'@'127.0.0.1'`,
-    );
-    onTestFinished(async () => {
-      await askMariadb(url, `DROP USER '${prefix}'@'127.0.0.1'`);
-    });
-    const asked = backend({ url: url.replace("tester@", `${prefix}@`), prefix }).claim(request("a"));
-    await expect(asked).rejects.toMatchObject({
-      code: "backend",
-      retryable: false,
-      message: /docs\/engines\/mysql\.md/,
-    });
-  });
+  expect(() => mysql({ url: "mysql://127.0.0.1" })).toThrow(refused);
 });
 
 describe("names and times", () => {
@@ -131,19 +54,6 @@ describe("names and times", () => {
     if (!("ticket" in before && "ticket" in after)) throw new Error("no tickets");
     expect(after.ticket > before.ticket && after.ticket - before.ticket < 60_000_000n).toBe(true);
   });
-
-  test("names, notes and reasons may hold whatever a string can hold", async () => {
-    const locks = open();
-    const name = `o'brien "quoted" \\ %_\`; -- ${"é😀"}`;
-    const note = 'nul \u0000, half \ud800, "quoted", \\';
-    const lease = await locks.mutex([name]).acquire({ note });
-    const [seen] = (await locks.inspect(lease.name)).holders;
-    expect(seen?.note).toBe(note);
-    const reason = 'it\'s \u0000 "so" \\';
-    await locks.forceRelease(lease.name, { reason, by: "'" });
-    await expect.poll(() => lease.signal.aborted, { timeout: 5_000 }).toBe(true);
-    expect(lease.signal.reason).toMatchObject({ loss: "forced", reason, by: "'" });
-  });
 });
 
 describe("pools of the caller's", () => {
@@ -158,17 +68,6 @@ describe("pools of the caller's", () => {
     if (kind === "mysql2") await (pool as ReturnType<typeof createCallbackPool>).promise().end();
   });
 
-  test("one that is used up is an error in time, and no lock is left behind", async () => {
-    const pool = poolOf(1);
-    const locks = open({ pool, timeout: "300ms" });
-    await locks.mutex("a").run(() => undefined);
-    const taken = await pool.getConnection();
-    await expect(locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend", retryable: true });
-    taken.release();
-    await expect.poll(async () => (await locks.inspect("a")).holders.length).toBe(0);
-    expect(await locks.mutex("a").run(() => 7)).toBe(7);
-  });
-
   test("one that speaks another character set is refused, because names could meet", async () => {
     const prefix = newPrefix();
     await backend({ prefix }).claim(request("warm"));
@@ -177,36 +76,5 @@ describe("pools of the caller's", () => {
       code: "unsupported",
       message: /utf8mb4/,
     });
-  });
-});
-
-describe("what cannot be meant", () => {
-  test.each(["lock`; DROP TABLE x; --", "", "9lives", "a".repeat(41), "zwei wörter"])(
-    "the prefix %j is refused before anything is sent",
-    (prefix) => {
-      expect(() => mysql({ url, prefix })).toThrow(expect.objectContaining({ code: "invalid-option" }));
-    },
-  );
-
-  test.each([
-    [{}, /either a url or a pool/],
-    [{ pool: {} as never }, /must be a pool/],
-    [{ url: "mysql://127.0.0.1" }, /must name a database/],
-    [{ url: "mysql://h1,h2/db" }, /one host/],
-    [{ url: "mysql://h/db?ssl=true" }, /no parameter but sslmode/],
-  ])("%j is an invalid option", (options, message) => {
-    const problem = expect.objectContaining({
-      code: "invalid-option",
-      message: expect.stringMatching(message),
-    });
-    expect(() => mysql(options)).toThrow(problem);
-  });
-
-  test("a wrong password is an error for good, and is not repeated in it", async () => {
-    const secret = "s3cr3t-word";
-    const asked = backend({ url: url.replace("tester@", `nobody:${secret}@`) }).claim(request("a"));
-    const error = (await asked.catch((thrown: unknown) => thrown)) as Error & { cause: Error };
-    expect(error).toMatchObject({ code: "backend", retryable: false, message: /password/ });
-    expect(`${error.message} ${error.stack} ${JSON.stringify(error.cause)}`).not.toContain(secret);
   });
 });

@@ -1,35 +1,86 @@
-import { randomBytes } from "node:crypto";
-import { createLocks, type Locks, type LocksOptions } from "locktender";
-import { type MysqlOptions, mysql } from "locktender/mysql";
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type MysqlOptions, migration, mysql } from "locktender/mysql";
 import { createPool, type Pool } from "mysql2/promise";
 import { onTestFinished } from "vitest";
-import type { Backend, ClaimRequest } from "#lib/core/backend.js";
-import { WHOLE } from "#lib/core/claim.js";
+import type { Backend } from "#lib/core/backend.js";
+import {
+  newPrefix,
+  type Rows,
+  type TestedDatabase,
+  type TestedSql,
+  toolsFor,
+  tracked,
+  type Victim,
+} from "../databases/tested.js";
+import { askMariadb, startMariadb } from "../servers/mariadb.js";
 import { database } from "../support/database.js";
+
+export { eventually, newPrefix, queued, request, sleep } from "../databases/tested.js";
 
 export const SERVER = await database("mariadb");
 
-export { eventually, queued, sleep } from "#lib/testing/suite/bench.js";
+const sql: TestedSql = {
+  begin: "START TRANSACTION",
+  table: (prefix, table) => `\`${prefix}_${table}\``,
+  traces: (prefix) => `SHOW TABLES LIKE '${prefix}%'`,
+  drop: (prefix) =>
+    `DROP TABLE ${prefix}_claims, ${prefix}_resources, ${prefix}_forced; DROP PROCEDURE ${prefix}_version`,
+  setVersion: (prefix, version) =>
+    `DROP PROCEDURE ${prefix}_version; CREATE PROCEDURE ${prefix}_version() SELECT ${version} AS version`,
+  // Without any right it could not even come in.
+  makeUser: (name) =>
+    `CREATE USER '${name}'@'127.0.0.1'; GRANT CREATE TEMPORARY TABLES ON locks.* TO '${name}'@'127.0.0.1'`,
+  allow: (_, name) => `GRANT EXECUTE ON locks.* TO '${name}'@'127.0.0.1'`,
+  allowMaking: (name) =>
+    `GRANT CREATE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, SELECT, INSERT, UPDATE, DELETE ON locks.* TO '${name}'@'127.0.0.1'`,
+  dropUser: (name) => `DROP USER '${name}'@'127.0.0.1'`,
+  holdMaking: (prefix) =>
+    `SELECT GET_LOCK(CONCAT('locktender:', SHA1(CONCAT(DATABASE(), ':${prefix}'))), 0) AS got`,
+  fill: (prefix, names) =>
+    `INSERT INTO ${prefix}_resources
+     SELECT CONCAT('idle-', seq), (UNIX_TIMESTAMP() - 7200) * 1000000 FROM seq_1_to_${names}`,
+  stuck: (prefix) =>
+    `SELECT id AS pid FROM information_schema.processlist WHERE info LIKE 'UPDATE%${prefix}_resources%'`,
+  kill: (pid) => `KILL ${pid}`,
+};
 
-export function newPrefix(): string {
-  return `t_${randomBytes(6).toString("hex")}`;
-}
+export const DATABASE: TestedDatabase = {
+  url: SERVER.url,
+  user: "tester",
+  page: "docs/engines/mysql.md",
+  quote: "`",
+  open: mysql,
+  ask: askMariadb,
+  pool: (url, max) => {
+    const pool = poolOf(max, { uri: url });
+    return {
+      backend: ({ url: _, ...options }) => backend({ pool, ...options }),
+      connect: async () => {
+        const connection = await pool.getConnection();
+        return {
+          query: async (text) => (await connection.query(text))[0] as unknown as Rows,
+          // In the middle of a transaction, it may be: nobody else should get it.
+          release: () => connection.destroy(),
+        };
+      },
+    };
+  },
+  start: startVictim,
+  migration,
+  runByHand,
+  setReadOnly: async (url, on) => {
+    await askMariadb(url, `SET GLOBAL read_only = ${on ? 1 : 0}`);
+  },
+  sql,
+};
 
-function make(options: MysqlOptions): Backend {
-  const target = options.pool === undefined ? { url: SERVER.url } : {};
-  return mysql({ ...target, prefix: newPrefix(), ...options });
-}
+export const { open, begin } = toolsFor(DATABASE);
 
 export function backend(options: MysqlOptions = {}): Backend {
-  const opened = make(options);
-  onTestFinished(() => opened.close());
-  return opened;
-}
-
-export function open(options: MysqlOptions = {}, settings: LocksOptions = {}): Locks {
-  const locks = createLocks(make(options), settings);
-  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
-  return locks;
+  const target = options.pool === undefined ? { url: SERVER.url } : {};
+  return tracked(mysql({ ...target, prefix: newPrefix(), ...options }));
 }
 
 export function poolOf(max = 4, more: object = {}): Pool {
@@ -38,21 +89,24 @@ export function poolOf(max = 4, more: object = {}): Pool {
   return pool;
 }
 
-let last = 0;
+/** By the command line client. */
+function runByHand(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const args = ["-h", "127.0.0.1", "-P", String(SERVER.port), "-u", "tester", "locks"];
+    const child = execFile("mariadb", args, (error) => (error === null ? resolve() : reject(error)));
+    child.stdin?.end(text);
+  });
+}
 
-/** An exclusive claim that waits if it must. */
-export function request(name: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
+async function startVictim(): Promise<Victim> {
+  // One that does not flush its log loses the last second when it is killed.
+  const server = await startMariadb(["--innodb-flush-log-at-trx-commit=1"]);
   return {
-    name,
-    id: `claim-${process.pid}-${++last}`,
-    weight: WHOLE,
-    capacity: WHOLE,
-    ttlMs: 30_000,
-    fixed: false,
-    minHoldMs: 0,
-    queue: true,
-    owner: { instance: "test", host: "here", pid: 1 },
-    note: "",
-    ...more,
+    url: server.url,
+    restart: () => server.process.restart(),
+    freeze: () => server.process.pause(),
+    thaw: () => server.process.resume(),
+    log: () => readFile(join(server.process.folder, "output.log"), "utf8"),
+    stop: () => server.stop(),
   };
 }

@@ -1,71 +1,10 @@
-import { expect, onTestFinished, test } from "vitest";
-import { askPostgres } from "../servers/postgres.js";
-import { backend, eventually, newPrefix, poolOf, request, SERVER, sleep } from "./tools.js";
+import { expect, test } from "vitest";
+import { renewalPromises, SHORT_MS, slowRenewal } from "../databases/renewals.js";
+import { backend, begin, DATABASE, eventually, newPrefix, request } from "./tools.js";
 
-const { url } = SERVER;
-const SHORT_MS = 300;
+renewalPromises(DATABASE);
 
-/** A renewal that has begun before the claim ran out, and ends when it is told to. */
-async function renewSlowly(prefix: string, id: string): Promise<() => Promise<void>> {
-  const client = await poolOf(url, 1).connect();
-  onTestFinished(() => client.release(true));
-  await client.query("BEGIN");
-  await client.query(`UPDATE "${prefix}".claims SET deadline_us = deadline_us + 60000000 WHERE id = $1`, [
-    id,
-  ]);
-  await sleep(SHORT_MS + 100);
-  return async () => {
-    await sleep(200);
-    await client.query("COMMIT");
-  };
-}
-
-test("a claim that is just being renewed is not taken for dead by whoever asks", async () => {
-  const prefix = newPrefix();
-  const one = backend({ prefix });
-  const held = request("a", { ttlMs: SHORT_MS });
-  expect((await one.claim(held)).state).toBe("granted");
-  const finish = await renewSlowly(prefix, held.id);
-  const [asked] = await Promise.all([one.claim(request("a")), finish()]);
-  expect(asked.state).toBe("waiting");
-});
-
-test("nor by whoever leaves", async () => {
-  const prefix = newPrefix();
-  const one = backend({ prefix });
-  const shared = { weight: 1, capacity: 2 };
-  const [renewed, leaving, next] = [
-    request("a", { ...shared, ttlMs: SHORT_MS }),
-    request("a", shared),
-    request("a", shared),
-  ];
-  for (const claim of [renewed, leaving, next]) await one.claim(claim);
-  const finish = await renewSlowly(prefix, renewed.id);
-  const [left] = await Promise.all([one.release(leaving), finish()]);
-  expect(left).toBe(true);
-  const rows = await askPostgres(url, `SELECT id FROM "${prefix}".claims ORDER BY ticket`);
-  expect(rows.map(({ id }) => id)).toEqual([renewed.id, next.id]);
-});
-
-test("nor is a renewal cut short by a question of the same claim that began before it", async () => {
-  const prefix = newPrefix();
-  const one = backend({ prefix });
-  const [held, asking] = [request("a", { ttlMs: SHORT_MS }), request("a")];
-  await one.claim(held);
-  const { ticket } = (await one.claim(asking)) as { ticket: bigint };
-  const finishFirst = await renewSlowly(prefix, held.id);
-  // It has read the clock, waits for the claim ahead, and then for the renewal of its own.
-  const asked = one.claim({ ...asking, ticket });
-  const finishOwn = await renewSlowly(prefix, asking.id);
-  await finishFirst();
-  await finishOwn();
-  expect((await asked).state).toBe("waiting");
-  const [row] = await askPostgres(
-    url,
-    `SELECT deadline_us - seen_us AS kept_us FROM "${prefix}".claims WHERE id = '${asking.id}'`,
-  );
-  expect(Number(row?.kept_us)).toBeGreaterThan(60_000_000);
-});
+const renewSlowly = slowRenewal(DATABASE);
 
 test("who asks lets in somebody ahead that is just being renewed, and does not wait for it", async () => {
   const prefix = newPrefix();
@@ -82,4 +21,24 @@ test("who asks lets in somebody ahead that is just being renewed, and does not w
   await eventually("it is told", 2_000, () => news.length > 1);
   expect(news.at(-1)).toEqual({ state: "granted", ticket: rung });
   await finish();
+});
+
+test("a claim of a new name that is withdrawn before it has committed leaves nothing", async () => {
+  const prefix = newPrefix();
+  const one = backend({ prefix, timeout: "300ms", connections: 4 });
+  await one.claim(request("warm"));
+  const claims = DATABASE.sql.table(prefix, "claims");
+  const blocker = await begin();
+  // The claim has made the row of its name, and is stuck before it enters.
+  await blocker.query(`LOCK TABLE ${claims} IN EXCLUSIVE MODE`);
+  const late = request("new", { ttlMs: 20_000 });
+  await expect(one.claim(late)).rejects.toMatchObject({ code: "backend" });
+  await expect(one.release(late, "unused")).rejects.toMatchObject({ code: "backend" });
+  await blocker.query("ROLLBACK");
+  const left = async () => DATABASE.ask(DATABASE.url, `SELECT id FROM ${claims} WHERE name = 'new'`);
+  await eventually("it is gone", 4_000, async () => {
+    const drawn = DATABASE.sql.table(prefix, "resources");
+    const names = await DATABASE.ask(DATABASE.url, `SELECT 1 FROM ${drawn} WHERE name = 'new'`);
+    return names.length === 1 && (await left()).length === 0;
+  });
 });

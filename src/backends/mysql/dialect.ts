@@ -1,3 +1,4 @@
+import type { Row } from "../sql/link.js";
 import {
   isRow,
   type Kind,
@@ -27,12 +28,29 @@ const READ_CLOCK = [`SET v_now_us = ${CLOCK};`, "SET v_wall_us = v_now_us;"];
 /** Routines keep the modes in which they were made: what does not fit must be an error. */
 const MODES = ["SET NAMES utf8mb4", "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"];
 
+/**
+ * Routines work in the name of whoever made them; if that is somebody who may write on a read-only server, they
+ * would go on granting locks on a primary that has just been made a replica.
+ */
+const REFUSE_IF_READ_ONLY = [
+  "IF @@global.read_only THEN",
+  "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'no lock can be changed here';",
+  "END IF;",
+];
+
 export function quoted(identifier: string): string {
   return `\`${identifier.replaceAll("`", "``")}\``;
 }
 
 export function callOf(prefix: string, { name, inputs }: Routine): string {
   return `CALL ${quoted(`${prefix}_${name}`)}(${inputs.map(() => "?").join(", ")})`;
+}
+
+/** A query answers with rows; a call with a list of sets of rows, and a header at the end. */
+export function rowsOf(results: unknown): readonly Row[] {
+  if (!Array.isArray(results)) return [];
+  const sets = results.filter((set): set is Row[] => Array.isArray(set));
+  return sets.length > 0 ? sets.flat() : (results as Row[]);
 }
 
 /** Everything that the locks need in a database, one statement after the other. */
@@ -84,7 +102,11 @@ function bodyOf(routine: Routine): readonly string[] {
   const work = steps.flatMap(stepOf);
   // Where autocommit is off, a look begins a transaction, too: left open, it would show the same old rows again.
   if (!isRow(answer)) return [...locals, ...work, `${withoutComments(answer.sql).trim()};`, "COMMIT;"];
-  const begin = ["SET TRANSACTION ISOLATION LEVEL READ COMMITTED;", "START TRANSACTION;"];
+  const begin = [
+    ...REFUSE_IF_READ_ONLY,
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;",
+    "START TRANSACTION;",
+  ];
   // What was begun must not be left to whoever uses the connection next.
   const handler = "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;";
   if (each === undefined) return [...locals, handler, ...begin, ...work, "COMMIT;", answerOf(answer)];
@@ -116,7 +138,7 @@ function cursorOver(fields: readonly string[]): string {
 function listOf(fields: readonly string[]): string {
   const columns = fields.map((field) => {
     const kind = kindOf(field);
-    const type = kind === "name" ? "VARCHAR(255) CHARACTER SET utf8mb4" : TYPES[kind];
+    const type = kind === "name" ? "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin" : TYPES[kind];
     return `${field} ${type} PATH '$.${field}'`;
   });
   return `JSON_TABLE(v_list, '$[*]' COLUMNS (${columns.join(", ")})) AS asked`;

@@ -1,4 +1,5 @@
-import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { backendError, LockError } from "../../core/errors.js";
+import type { Explanation, Meaning } from "../sql/driver.js";
 
 const PAGE = "docs/engines/mysql.md";
 const RIGHTS = `Give this user the rights that ${PAGE} lists.`;
@@ -21,91 +22,31 @@ const ADVICE: Readonly<Record<number, string>> = {
 
 /** What may pass by itself: no room, no connection, a shutdown, a read-only time, locks, a killed statement. */
 const PASSING = new Set([
-  ...[
-    1021, 1030, 1040, 1041, 1053, 1077, 1114, 1135, 1203, 1205, 1213, 1226, 1290, 1317, 1836, 1927, 1969,
-    3024, 3100,
-  ],
+  1021, 1030, 1040, 1041, 1053, 1077, 1114, 1135, 1203, 1205, 1213, 1226, 1290, 1317, 1836, 1927, 1969, 3024,
+  3100,
 ]);
 
+/** 0 unless the server itself has said it. */
 function numberOf(error: unknown): number {
-  const number = typeof error === "object" && error !== null && "errno" in error ? error.errno : undefined;
-  return typeof number === "number" && isServers(error) ? number : 0;
+  if (typeof error !== "object" || error === null || !("errno" in error && "sqlState" in error)) return 0;
+  return typeof error.errno === "number" && error.sqlState !== undefined ? error.errno : 0;
 }
 
-/** Whether the server itself has said it. */
-function isServers(error: unknown): boolean {
-  return typeof error === "object" && error !== null && "sqlState" in error && error.sqlState !== undefined;
-}
-
-/** The connection cannot be used again. */
-export function isBroken(error: unknown): boolean {
+export function meaningOf(error: unknown): Meaning {
   const number = numberOf(error);
-  return number === 0 || number === 1053 || number === 1927 || (error as { fatal?: unknown }).fatal === true;
+  if (number === 0 || number === 1053 || number === 1927 || isFatal(error)) return "broken";
+  if (number === 1213 || number === 1205) return "collision";
+  return number === 1305 || number === 1146 ? "missing" : "other";
 }
 
-/** Two that were in each other's way: all of it was undone, and it is worth another try. */
-export function isCollision(error: unknown): boolean {
+export function explain(error: unknown): Explanation {
   const number = numberOf(error);
-  return number === 1213 || number === 1205;
+  const unreachable = number === 0 ? "Is the server running, and reachable from here?" : undefined;
+  return { isServers: number !== 0, passes: PASSING.has(number), advice: ADVICE[number] ?? unreachable };
 }
 
-/** There are no routines, or no tables. */
-export function isMissing(error: unknown): boolean {
-  const number = numberOf(error);
-  return number === 1305 || number === 1146;
-}
-
-export function explain(error: unknown, where: string): LockError {
-  if (isLockError(error)) return error;
-  const number = numberOf(error);
-  const text = (error instanceof Error ? error.message || codeOf(error) : String(error)).replace(/\.$/, "");
-  const certificate = number === 0 && /certificate|self.signed|SSL|secure connection/i.test(text);
-  const advice = certificate
-    ? "The server must speak TLS, and Node.js must trust whoever signed its certificate: name that authority by the option tls."
-    : (ADVICE[number] ?? (number === 0 ? "Is the server running, and reachable from here?" : undefined));
-  return backendError(`MySQL at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
-    retryable: number === 0 ? !certificate : PASSING.has(number),
-    cause: scrubbed(error),
-  });
-}
-
-function codeOf(error: Error): string {
-  return "code" in error && typeof error.code === "string" ? error.code : error.name;
-}
-
-/** The library attaches the statement with its values. */
-function scrubbed(error: unknown): unknown {
-  if (typeof error === "object" && error !== null && "sql" in error) delete error.sql;
-  return error;
-}
-
-export function lateError(timeoutMs: number, where: string): LockError {
-  return backendError(
-    `MySQL at ${where}: no answer within ${timeoutMs} ms. Is it reachable, and has the pool a connection left?`,
-    { retryable: true },
-  );
-}
-
-export function closedError(): LockError {
-  return new LockError("closed", "the connection to MySQL is closed.");
-}
-
-export function missingSchema(prefix: string): LockError {
-  return new LockError(
-    "unsupported",
-    `the database has no tables and procedures "${prefix}_…" for the locks, and schema: "verify" makes none. Run the migration that migration("${prefix}") of locktender/mysql prints, or let schema: "create" do it.`,
-  );
-}
-
-export function otherVersion(prefix: string, found: number, known: number): LockError {
-  const remedy =
-    found > known
-      ? "Use a newer release here, or another prefix"
-      : "Run the migration of this release when no older one is at work, or use another prefix";
-  return new LockError(
-    "unsupported",
-    `the tables and procedures "${prefix}_…" have version ${found}, and this release of Locktender knows version ${known}. ${remedy}.`,
-  );
+function isFatal(error: unknown): boolean {
+  return (error as { readonly fatal?: unknown }).fatal === true;
 }
 
 export function replicaError(where: string): LockError {
@@ -121,5 +62,12 @@ export function charsetError(found: string): LockError {
   return new LockError(
     "unsupported",
     `the pool's connections speak "${found}", in which different names could become one. Let the pool have charset: "utf8mb4".`,
+  );
+}
+
+export function busyError(prefix: string, patienceS: number): LockError {
+  return backendError(
+    `somebody else has been making the tables "${prefix}_…" for ${patienceS} s. Is a process stuck there?`,
+    { retryable: true },
   );
 }

@@ -1,8 +1,9 @@
 import type { Backend, Traits } from "../../core/backend.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
+import { PooledLink } from "../sql/pooled-link.js";
 import { migration as migrationOf } from "./dialect.js";
-import { MysqlLink } from "./link.js";
+import { mysqlDriver } from "./driver.js";
 import { type MysqlOptions, readMysqlOptions } from "./options.js";
 
 export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./client.js";
@@ -27,7 +28,7 @@ const TRAITS: Traits = {
 export function mysql(options: MysqlOptions = {}): Backend {
   const settings = readMysqlOptions(options);
   return new SqlBackend({
-    link: new MysqlLink(settings),
+    link: new PooledLink(mysqlDriver(settings), settings),
     retentionMs: settings.retentionMs,
     traits: () => TRAITS,
   });

@@ -1,11 +1,8 @@
 import { isIP } from "node:net";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
 import {
-  type DatabaseAddress,
-  readDatabaseUrl,
-  readPrefix,
   readServerOptions,
+  type ServerKind,
   type ServerOptions,
   type ServerSettings,
 } from "../sql/address.js";
@@ -20,38 +17,22 @@ export interface MysqlOptions extends ServerOptions {
   readonly prefix?: string;
 }
 
-export interface MysqlSettings extends ServerSettings {
-  readonly address: DatabaseAddress | undefined;
-  readonly pool: MysqlPoolLike | undefined;
-  readonly prefix: string;
-}
+export type MysqlSettings = ServerSettings<MysqlPoolLike>;
 
-const KNOWN = new Set<string>([
-  "url",
-  "pool",
-  "prefix",
-  "tls",
-  "schema",
-  "connections",
-  "retention",
-  "timeout",
-] satisfies (keyof MysqlOptions)[]);
-
-const PORTS = new Map([
-  ["mysql", 3306],
-  ["mariadb", 3306],
-]);
+const KIND: ServerKind = {
+  engine: "mysql",
+  library: "mysql2",
+  connect: "getConnection",
+  ports: new Map([
+    ["mysql", 3306],
+    ["mariadb", 3306],
+  ]),
+  own: [],
+};
 
 export function readMysqlOptions(options: MysqlOptions): MysqlSettings {
-  knownOptions(options, KNOWN, "mysql");
-  const { url, pool, tls, prefix = "locktender" } = options;
-  if ((url === undefined) === (pool === undefined))
-    throw invalidOption("mysql: give either a url or a pool.");
-  if (pool !== undefined && !isPool(pool)) throw invalidOption("pool: must be a pool of mysql2.");
-  if (pool !== undefined && (tls !== undefined || options.connections !== undefined)) {
-    throw invalidOption("tls, connections: a pool of yours has them already.");
-  }
-  const address = url === undefined ? undefined : readDatabaseUrl("mysql", url, PORTS, tls);
+  const settings = readServerOptions(KIND, options);
+  const { address } = settings.target;
   if (address !== undefined && address.database === undefined) {
     throw invalidOption("mysql: the url must name a database, as in mysql://host/locks.");
   }
@@ -60,10 +41,5 @@ export function readMysqlOptions(options: MysqlOptions): MysqlSettings {
       "mysql: for TLS the url must name the host, not its address: mysql2 cannot hold a certificate against an address.",
     );
   }
-  return { ...readServerOptions(options), address, pool, prefix: readPrefix(prefix) };
-}
-
-function isPool(pool: unknown): boolean {
-  if (typeof pool !== "object" || pool === null) return false;
-  return "getConnection" in pool && typeof pool.getConnection === "function";
+  return settings;
 }

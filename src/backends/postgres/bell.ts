@@ -3,13 +3,13 @@ import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { Patience } from "../../core/patience.js";
 import type { SqlBell } from "../sql/backend.js";
+import { lateError } from "../sql/errors.js";
 import type { Poller } from "../sql/poller.js";
+import type { Lent } from "../sql/pool.js";
 import { decodeText } from "../sql/replies.js";
 import type { Watching } from "../sql/watching.js";
-import type { PgNotification, PgPooledClient } from "./client.js";
+import { ENGINE, type PgClientLike, type PgNotification, type PgQuery } from "./client.js";
 import { quoted } from "./dialect.js";
-import { lateError } from "./errors.js";
-import type { PostgresLink } from "./link.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
@@ -28,7 +28,8 @@ const PROBE = "probe";
  */
 export class Bell implements SqlBell {
   readonly #channel = `locktender_${randomBytes(9).toString("hex")}`;
-  readonly #link: PostgresLink;
+  readonly #connect: () => Promise<Lent<PgClientLike>>;
+  readonly #where: string;
   readonly #watching: Watching;
   readonly #poller: Poller;
   readonly #patience: Patience;
@@ -43,8 +44,15 @@ export class Bell implements SqlBell {
   #standing: Promise<void> = Promise.resolve();
   #onProbe: (() => void) | undefined;
 
-  constructor(link: PostgresLink, watching: Watching, poller: Poller, timeoutMs: number) {
-    this.#link = link;
+  /** `connect` gets a connection that nobody else uses. */
+  constructor(
+    connect: () => Promise<Lent<PgClientLike>>,
+    { where, timeoutMs }: { readonly where: string; readonly timeoutMs: number },
+    watching: Watching,
+    poller: Poller,
+  ) {
+    this.#connect = connect;
+    this.#where = where;
     this.#watching = watching;
     this.#poller = poller;
     this.#timeoutMs = timeoutMs;
@@ -79,8 +87,7 @@ export class Bell implements SqlBell {
   async #stand(): Promise<void> {
     let delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
     try {
-      const client = await this.#link.dedicated();
-      await this.#listen(client);
+      await this.#listen(await this.#connect());
       if (this.#deaf) delayMs = DEAF_RETRY_MS;
       else if (this.#failures === 0) delayMs = FIRST_RETRY_MS;
     } catch {
@@ -94,18 +101,19 @@ export class Bell implements SqlBell {
   }
 
   /** Until the connection breaks, or is of no use. */
-  async #listen(client: PgPooledClient): Promise<void> {
+  async #listen({ connection: client, giveBack }: Lent<PgClientLike>): Promise<void> {
+    let end = () => {};
     const broken = new Promise<void>((resolve) => {
-      this.#end = resolve;
+      end = resolve;
     });
-    const end = () => this.#end?.();
+    this.#end = end;
     const hear = (message: PgNotification) => this.#hear(message);
     client.on("error", end);
     client.on("end", end);
     client.on("notification", hear);
     let alive = false;
     try {
-      await this.#ask(client, `LISTEN ${quoted(this.#channel)}`);
+      await this.#ask(client, { text: `LISTEN ${quoted(this.#channel)}` });
       const listeningMs = nowMs();
       this.#deaf = !(await this.#hearsItself());
       if (this.#deaf || this.#closed) {
@@ -116,7 +124,7 @@ export class Bell implements SqlBell {
       this.#poller.enabled = false;
       // What was sent before we listened is lost: all who have asked before ask again.
       this.#watching.tellAllBefore(listeningMs);
-      this.#feelPulse(client);
+      this.#feelPulse(client, end);
       await broken;
       alive = this.#closed;
     } finally {
@@ -124,9 +132,12 @@ export class Bell implements SqlBell {
       client.removeListener("notification", hear);
       client.removeListener("end", end);
       // What goes back into a pool must not keep anything of ours.
-      const clean = alive && (await this.#ask(client, `UNLISTEN ${quoted(this.#channel)}`).then(yes, no));
+      const clean =
+        alive && (await this.#ask(client, { text: `UNLISTEN ${quoted(this.#channel)}` }).then(yes, no));
       if (clean) client.removeListener("error", end);
-      client.release(!clean);
+      // Only a connection that works has shown that nothing is heard there.
+      this.#deaf &&= clean;
+      giveBack(!clean);
     }
   }
 
@@ -139,7 +150,8 @@ export class Bell implements SqlBell {
       wake();
     };
     try {
-      await this.#link.notify(this.#channel, PROBE);
+      // Where no other connection is to be had, those that are left are needed more urgently: so it polls.
+      if (!(await this.#probe().then(yes, no))) return false;
       // Counted from here: it may have had to wait for its turn.
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, heard ? 0 : Math.min(LONGEST_PROBE_MS, this.#timeoutMs));
@@ -154,22 +166,32 @@ export class Bell implements SqlBell {
     }
   }
 
+  async #probe(): Promise<void> {
+    const { connection, giveBack } = await this.#connect();
+    const values = [this.#channel, PROBE];
+    const sent = this.#ask(connection, { text: "SELECT pg_notify($1, $2)", values });
+    await sent.then(
+      () => giveBack(false),
+      (error: unknown) => {
+        giveBack(true);
+        throw error;
+      },
+    );
+  }
+
   /** Nothing is sent on it, so nobody would notice a server that fell silent. */
-  #feelPulse(client: PgPooledClient): void {
+  #feelPulse(client: PgClientLike, end: () => void): void {
     this.#pulse = setTimeout(() => {
-      this.#ask(client, "SELECT 1").then(
-        () => !this.#closed && this.#feelPulse(client),
-        () => this.#end?.(),
-      );
+      this.#ask(client, { text: "SELECT 1" }).then(() => !this.#closed && this.#feelPulse(client, end), end);
     }, PULSE * this.#timeoutMs).unref();
   }
 
-  async #ask(client: PgPooledClient, text: string): Promise<void> {
-    const asked = client.query({ text });
+  async #ask(client: PgClientLike, query: PgQuery): Promise<void> {
+    const asked = client.query(query);
     await this.#patience.bound(
       asked,
       (error) => error as Error,
-      () => lateError(this.#timeoutMs, this.#link.where),
+      () => lateError(ENGINE, this.#where, this.#timeoutMs),
     );
   }
 

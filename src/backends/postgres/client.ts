@@ -3,13 +3,20 @@ import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { LockError } from "../../core/errors.js";
 import type { TlsTexts } from "../../core/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
-import { type OwnClient, SmallPool } from "./small-pool.js";
+import { closedError } from "../sql/errors.js";
+import { borrowedPool, type Lent, type Pool } from "../sql/pool.js";
+import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
+import type { PostgresSettings } from "./options.js";
+
+export const ENGINE = "PostgreSQL";
 
 export interface PgQuery {
   readonly text: string;
   readonly values?: readonly unknown[];
   /** Prepared once per connection under this name. */
   readonly name?: string;
+  /** How values of each type are read. */
+  readonly types?: { getTypeParser(): (value: string) => unknown };
 }
 
 export interface PgNotification {
@@ -34,9 +41,19 @@ export interface PgPoolLike {
   readonly options?: { readonly max?: number };
 }
 
+/** A client of the library, with what it takes to keep it. */
+interface OwnClient extends PgClientLike {
+  connect(): Promise<void>;
+  end(): Promise<void>;
+  ref(): void;
+  unref(): void;
+}
+
 interface PgLibrary {
   readonly Client: new (config: object) => OwnClient;
 }
+
+const ignore = () => {};
 
 /** The library is only needed by those who use this engine by URL. */
 async function library(): Promise<PgLibrary> {
@@ -71,23 +88,53 @@ function secured(tls: TlsTexts, host: string) {
   return { ...tls, ...servername, rejectUnauthorized: true, checkServerIdentity: check };
 }
 
-export async function openPool(
-  address: DatabaseAddress,
-  connections: number,
-  timeoutMs: number,
-): Promise<SmallPool> {
+export async function openPool(settings: PostgresSettings): Promise<Pool<PgClientLike>> {
+  const { target, connections, timeoutMs } = settings;
+  if (target.address === undefined) return poolOf(target.pool);
   const { Client } = await library();
-  return new SmallPool(connections, () => new Client(configOf(address, timeoutMs)));
+  const config = configOf(target.address, timeoutMs);
+  return new SmallPool(
+    connections,
+    () => own(new Client(config)),
+    () => closedError(ENGINE),
+  );
 }
 
-/** A connection outside the pool. */
-export async function openClient(address: DatabaseAddress, timeoutMs: number): Promise<PgPooledClient> {
+function own(client: OwnClient): OwnConnection<PgClientLike> {
+  return {
+    connection: client,
+    open: (lost) => {
+      client.on("error", lost);
+      client.on("end", lost);
+      return client.connect();
+    },
+    // In the middle of a question the library does not say goodbye.
+    close: () => client.end(),
+    ref: () => client.ref(),
+    unref: () => client.unref(),
+  };
+}
+
+function poolOf(pool: PgPoolLike): Pool<PgPooledClient> {
+  const connect = async () => {
+    const client = await pool.connect();
+    // Without it a connection that breaks between two requests would end the process.
+    client.on("error", ignore);
+    return client;
+  };
+  return borrowedPool(connect, (client, broken) => {
+    if (!broken) client.removeListener("error", ignore);
+    client.release(broken);
+  });
+}
+
+/** A connection beside the pool. */
+export async function openClient(address: DatabaseAddress, timeoutMs: number): Promise<Lent<PgClientLike>> {
   const { Client } = await library();
   const client = new Client(configOf(address, timeoutMs));
-  client.on("error", () => {});
+  client.on("error", ignore);
   await client.connect();
   // A program that has finished must be able to exit.
   client.unref();
-  const release = () => void client.end().catch(() => undefined);
-  return Object.assign(client, { release });
+  return { connection: client, giveBack: () => void client.end().catch(ignore) };
 }

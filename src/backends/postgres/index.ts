@@ -1,9 +1,13 @@
 import type { Backend, Traits } from "../../core/backend.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
+import type { Poller } from "../sql/poller.js";
+import { PooledLink } from "../sql/pooled-link.js";
+import type { Watching } from "../sql/watching.js";
 import { Bell } from "./bell.js";
+import { openClient } from "./client.js";
 import { migration as migrationOf } from "./dialect.js";
-import { PostgresLink } from "./link.js";
+import { postgresDriver } from "./driver.js";
 import { type PostgresOptions, readPostgresOptions } from "./options.js";
 
 export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery } from "./client.js";
@@ -12,22 +16,19 @@ export type { PostgresOptions } from "./options.js";
 /** Locks in tables of a PostgreSQL database. */
 export function postgres(options: PostgresOptions = {}): Backend {
   const settings = readPostgresOptions(options);
-  const link = new PostgresLink(settings);
-  // The only connection of a pool cannot be kept for listening.
-  const listens = settings.listen && settings.pool?.options?.max !== 1;
+  const { target, listen, timeoutMs } = settings;
+  const link = new PooledLink(postgresDriver(settings), settings);
+  const connect = () => (target.address === undefined ? link.lend() : openClient(target.address, timeoutMs));
   let bell: Bell | undefined;
+  const listening = (watching: Watching, poller: Poller) => {
+    bell = new Bell(connect, settings, watching, poller);
+    return bell;
+  };
   return new SqlBackend({
     link,
     retentionMs: settings.retentionMs,
-    traits: () => traitsOf(listens && bell?.deaf !== true, listens),
-    ...(listens
-      ? {
-          bell: (watching, poller) => {
-            bell = new Bell(link, watching, poller, settings.timeoutMs);
-            return bell;
-          },
-        }
-      : undefined),
+    traits: () => traitsOf(listen && bell?.deaf !== true, listen),
+    ...(listen ? { bell: listening } : undefined),
   });
 }
 

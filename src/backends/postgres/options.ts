@@ -1,10 +1,7 @@
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
 import {
-  type DatabaseAddress,
-  readDatabaseUrl,
-  readPrefix,
   readServerOptions,
+  type ServerKind,
   type ServerOptions,
   type ServerSettings,
 } from "../sql/address.js";
@@ -21,50 +18,25 @@ export interface PostgresOptions extends ServerOptions {
   readonly listen?: boolean;
 }
 
-export interface PostgresSettings extends ServerSettings {
-  readonly address: DatabaseAddress | undefined;
-  readonly pool: PgPoolLike | undefined;
-  readonly schemaName: string;
+export interface PostgresSettings extends ServerSettings<PgPoolLike> {
   readonly listen: boolean;
 }
 
-const KNOWN = new Set<string>([
-  "url",
-  "pool",
-  "prefix",
-  "listen",
-  "tls",
-  "schema",
-  "connections",
-  "retention",
-  "timeout",
-] satisfies (keyof PostgresOptions)[]);
-
-const PORTS = new Map([
-  ["postgres", 5432],
-  ["postgresql", 5432],
-]);
+const KIND: ServerKind = {
+  engine: "postgres",
+  library: "pg",
+  connect: "connect",
+  ports: new Map([
+    ["postgres", 5432],
+    ["postgresql", 5432],
+  ]),
+  own: ["listen"],
+};
 
 export function readPostgresOptions(options: PostgresOptions): PostgresSettings {
-  knownOptions(options, KNOWN, "postgres");
-  const { url, pool, tls, prefix = "locktender", listen = true } = options;
-  if ((url === undefined) === (pool === undefined))
-    throw invalidOption("postgres: give either a url or a pool.");
-  if (
-    pool !== undefined &&
-    (typeof pool !== "object" || pool === null || typeof pool.connect !== "function")
-  ) {
-    throw invalidOption("pool: must be a pool of pg.");
-  }
-  if (pool !== undefined && (tls !== undefined || options.connections !== undefined)) {
-    throw invalidOption("tls, connections: a pool of yours has them already.");
-  }
+  const settings = readServerOptions(KIND, options);
+  const { listen = true } = options;
   if (typeof listen !== "boolean") throw invalidOption("listen: must be true or false.");
-  return {
-    ...readServerOptions(options),
-    address: url === undefined ? undefined : readDatabaseUrl("postgres", url, PORTS, tls),
-    pool,
-    schemaName: readPrefix(prefix),
-    listen,
-  };
+  // The only connection of a pool cannot be kept for listening.
+  return { ...settings, listen: listen && settings.target.pool?.options?.max !== 1 };
 }

@@ -1,6 +1,7 @@
 import { type Address, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
+import { knownOptions } from "../../core/options.js";
 import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
 
 /** Options that every database server has. */
@@ -17,11 +18,37 @@ export interface ServerOptions {
   readonly timeout?: Duration;
 }
 
-export interface ServerSettings {
+/** And those that each of them describes in its own words. */
+interface Target<Pool> {
+  readonly url?: string;
+  readonly pool?: Pool;
+  readonly prefix?: string;
+}
+
+export interface ServerSettings<Pool = unknown> {
+  readonly target:
+    | { readonly address: DatabaseAddress; readonly pool?: undefined }
+    | { readonly pool: Pool; readonly address?: undefined };
+  /** For messages: where, without credentials. */
+  readonly where: string;
+  readonly prefix: string;
   readonly mayCreate: boolean;
   readonly connections: number;
   readonly retentionMs: number;
   readonly timeoutMs: number;
+}
+
+/** What is different about the options of a database server. */
+export interface ServerKind {
+  /** What its option reader is called, and the library whose pools it takes. */
+  readonly engine: string;
+  readonly library: string;
+  /** By which of its methods such a pool is known. */
+  readonly connect: string;
+  /** The default port by scheme. */
+  readonly ports: ReadonlyMap<string, number>;
+  /** Options that no other one has. */
+  readonly own: readonly string[];
 }
 
 export interface DatabaseAddress extends Omit<Address, "path" | "hosts"> {
@@ -31,20 +58,55 @@ export interface DatabaseAddress extends Omit<Address, "path" | "hosts"> {
   readonly tls: TlsTexts | undefined;
 }
 
-export function readServerOptions(options: ServerOptions): ServerSettings {
-  const { schema = "create", connections = 4 } = options;
+export function readServerOptions<Pool>(
+  kind: ServerKind,
+  options: ServerOptions & Target<Pool>,
+): ServerSettings<Pool> {
+  const known = [
+    "url",
+    "pool",
+    "prefix",
+    ...kind.own,
+    "tls",
+    "schema",
+    "connections",
+    "retention",
+    "timeout",
+  ];
+  knownOptions(options, new Set(known), kind.engine);
+  const { schema = "create", connections = 4, prefix = "locktender" } = options;
+  const target = readTarget(kind, options);
   if (schema !== "create" && schema !== "verify")
     throw invalidOption('schema: must be "create" or "verify".');
   if (!Number.isInteger(connections) || connections < 1 || connections > 100) {
     throw invalidOption("connections: must be a whole number from 1 to 100.");
   }
+  const { address } = target;
   return {
+    target,
+    where: address === undefined ? "the given pool" : `${address.host}:${address.port}`,
+    prefix: readPrefix(prefix),
     mayCreate: schema === "create",
     connections,
     // The clock of a server may be corrected while it runs; a forgotten name must not notice.
     retentionMs: durationMs("retention", options.retention ?? "1h", { minMs: 1_000 }),
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
   };
+}
+
+function readTarget<Pool>(
+  { engine, library, connect, ports }: ServerKind,
+  { url, pool, tls, connections }: ServerOptions & Target<Pool>,
+): ServerSettings<Pool>["target"] {
+  if (url !== undefined && pool === undefined) return { address: readDatabaseUrl(engine, url, ports, tls) };
+  if (pool === undefined || url !== undefined) throw invalidOption(`${engine}: give either a url or a pool.`);
+  if (typeof pool !== "object" || pool === null || typeof Reflect.get(pool, connect) !== "function") {
+    throw invalidOption(`pool: must be a pool of ${library}.`);
+  }
+  if (tls !== undefined || connections !== undefined) {
+    throw invalidOption("tls, connections: a pool of yours has them already.");
+  }
+  return { pool };
 }
 
 /** What the tables and routines are called. It becomes an identifier, and a part of others. */
@@ -58,7 +120,7 @@ export function readPrefix(prefix: unknown): string {
 }
 
 /** One host, and `?sslmode=require` for TLS. The certificate is always checked. */
-export function readDatabaseUrl(
+function readDatabaseUrl(
   engine: string,
   url: string,
   ports: ReadonlyMap<string, number>,

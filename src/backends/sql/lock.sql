@@ -1,6 +1,7 @@
--- Locks the row of a name. If it is missing, then so are all claims of that name.
+-- Locks the row of a name, if it is there.
 --
 -- In:      :name
--- Out:     one row or none: `locked`
+-- Out:     one row: `locked`, 0 if it is missing
 -- Touches: nothing
-SELECT 1 AS locked FROM @resources WHERE name = :name FOR UPDATE
+SELECT coalesce((SELECT 1 FROM @resources WHERE name = :name FOR UPDATE), 0) AS locked
+FROM (SELECT 1 AS one) AS here

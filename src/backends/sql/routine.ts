@@ -79,6 +79,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   reason: "text",
   by_whom: "text",
   locked: "integer",
+  seized: "bigint",
   ending: "integer",
   victim_bell: "text",
   was_there: "integer",

@@ -56,8 +56,12 @@ export const leave: Routine = {
   inputs: ["name", "id", "ordinary", "ending", "reason", "by_whom"],
   steps: [
     { sql: sql.lock, into: ["locked"] },
+    // A claim that has made the row and is not committed yet is waited for: it may be the one that is to end.
+    { sql: sql.draw, unless: "locked" },
     "clock",
     { sql: sql.release, counts: "was_there", when: "ordinary" },
+    // So is a renewal that has begun before the claim ran out.
+    { sql: sql.seize, into: ["seized"], unless: "was_there" },
     { sql: sql.find, into: FOUND, unless: "was_there" },
     { sql: sql.remove, when: "removes" },
     { sql: sql["stay-behind"], when: "stays" },

@@ -31,6 +31,10 @@ export class Program {
     this.#initial = Object.fromEntries(
       localsOf(routine).map((local) => [local, kindOf(local) === "integer" ? 0 : null]),
     );
+    for (const step of routine.steps) {
+      if (typeof step === "string" || !locks(step)) continue;
+      for (const variable of step.into ?? []) this.#initial[variable] = 1;
+    }
     this.#steps = routine.steps.flatMap((step) => (typeof step === "string" ? [] : stepsOf(db, step)));
     this.#query = isRow(routine.answer) ? undefined : prepare(db, routine.answer.sql);
   }
@@ -62,8 +66,13 @@ export class Program {
   }
 }
 
+/** Done by the transaction already. */
+function locks({ sql }: Statement): boolean {
+  return /\bFOR UPDATE\b/.test(sql);
+}
+
 function stepsOf(db: SqliteDatabase, { sql, into, counts, when, unless }: Statement): readonly Step[] {
-  if (/\bFOR UPDATE\s*$/.test(sql)) return [];
+  if (locks({ sql })) return [];
   const statement = prepare(db, sql);
   if (into !== undefined) statement.raw(true);
   return [{ statement, into, counts, when, unless }];

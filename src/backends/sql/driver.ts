@@ -1,0 +1,49 @@
+import type { LockError } from "../../core/errors.js";
+import type { Row, SqlValue } from "./link.js";
+import type { Pool } from "./pool.js";
+import type { Routine } from "./routine.js";
+
+/** What an error of the library or the server says about the next step. */
+export type Meaning =
+  /** The connection cannot be used again. */
+  | "broken"
+  /** Two that were in each other's way: all of it was undone, and it is worth another try. */
+  | "collision"
+  /** Refused as a whole, because what was prepared is no longer so: worth another try at once. */
+  | "stale"
+  /** There are no routines, or no tables. */
+  | "missing"
+  | "other";
+
+/** What an error means to whoever runs the program. */
+export interface Explanation {
+  /** Whether the server itself has said it. */
+  readonly isServers: boolean;
+  /** Whether it may pass by itself, if the server has said it. */
+  readonly passes: boolean;
+  readonly advice: string | undefined;
+}
+
+/** All that a database has to bring along, besides the words of its SQL, to be reached through connections. */
+export interface Driver<Connection> {
+  /** What it is called in messages. */
+  readonly engine: string;
+  readonly renewalsPerCall: number;
+  open(): Promise<Pool<Connection>>;
+  /** One round trip, one transaction. */
+  call(connection: Connection, routine: Routine, values: readonly SqlValue[]): Promise<readonly Row[]>;
+  meaningOf(error: unknown): Meaning;
+  explain(error: unknown): Explanation;
+  readonly schema: SchemaDriver<Connection>;
+}
+
+export interface SchemaDriver<Connection> {
+  /** Why this server or connection cannot keep what we promise. */
+  unusable(connection: Connection, where: string): Promise<LockError | undefined>;
+  /** The version of the routines that are there; an error that means "missing" if there are none. */
+  version(connection: Connection): Promise<unknown>;
+  /** Makes all of it, one process at a time; `isThere` looks again when its turn has come. */
+  create(connection: Connection, isThere: () => Promise<boolean>): Promise<void>;
+  missing(): LockError;
+  otherVersion(found: number): LockError;
+}

@@ -1,0 +1,70 @@
+import { backendError, isLockError, LockError } from "../../core/errors.js";
+import type { Explanation } from "./driver.js";
+
+const TLS_ADVICE =
+  "The server must speak TLS, and Node.js must trust whoever signed its certificate: name that authority by the option tls.";
+
+/** An error of the library or the server, for whoever runs the program. */
+export function explained(
+  engine: string,
+  where: string,
+  error: unknown,
+  explain: (error: unknown) => Explanation,
+): LockError {
+  if (isLockError(error)) return error;
+  const inner = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
+  const { isServers, passes, advice } = explain(inner);
+  const text = textOf(inner).replace(/\.$/, "");
+  const certificate = !isServers && /certificate|self.signed|SSL|secure connection/i.test(text);
+  const told = certificate ? TLS_ADVICE : advice;
+  return backendError(`${engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
+    retryable: isServers ? passes : !certificate,
+    cause: scrubbed(inner),
+  });
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message || codeOf(error) || error.name : String(error);
+}
+
+export function codeOf(error: unknown): string {
+  const code = typeof error === "object" && error !== null && "code" in error ? error.code : undefined;
+  return typeof code === "string" ? code : "";
+}
+
+/** A library may attach the statement with its values. */
+function scrubbed(error: unknown): unknown {
+  if (typeof error === "object" && error !== null && "sql" in error) delete error.sql;
+  return error;
+}
+
+export function lateError(engine: string, where: string, timeoutMs: number): LockError {
+  return backendError(
+    `${engine} at ${where}: no answer within ${timeoutMs} ms. Is it reachable, and has the pool a connection left?`,
+    { retryable: true },
+  );
+}
+
+export function closedError(engine: string): LockError {
+  return new LockError("closed", `the connection to ${engine} is closed.`);
+}
+
+/** `lack` says what is not there, `module` who prints the migration. */
+export function missingSchema(lack: string, prefix: string, module: string): LockError {
+  return new LockError(
+    "unsupported",
+    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} prints, or let schema: "create" do it.`,
+  );
+}
+
+/** `what` says what has been found. */
+export function otherVersion(what: string, found: number, known: number): LockError {
+  const remedy =
+    found > known
+      ? "Use a newer release here, or another prefix"
+      : "Run the migration of this release when no older one is at work, or use another prefix";
+  return new LockError(
+    "unsupported",
+    `${what}, and this release of Locktender knows version ${known}. ${remedy}.`,
+  );
+}

@@ -1,0 +1,141 @@
+import { randomBytes } from "node:crypto";
+import { createLocks, type Locks, type LocksOptions } from "locktender";
+import type { MysqlOptions } from "locktender/mysql";
+import type { PostgresOptions } from "locktender/postgres";
+import { onTestFinished } from "vitest";
+import type { Backend, ClaimRequest } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
+
+export { eventually, queued, sleep } from "#lib/testing/suite/bench.js";
+
+/** Options that every database has. */
+export type DatabaseOptions = Omit<PostgresOptions & MysqlOptions, "pool" | "listen"> & {
+  readonly pool?: never;
+};
+
+export interface Rows extends ReadonlyArray<Readonly<Record<string, unknown>>> {}
+
+/** A server that may be broken. */
+export interface Victim {
+  readonly url: string;
+  restart(): Promise<void>;
+  freeze(): void;
+  thaw(): void;
+  log(): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** A pool of the caller's, and one of its connections. */
+export interface TestedPool {
+  backend(options: DatabaseOptions): Backend;
+  connect(): Promise<TestedConnection>;
+}
+
+export interface TestedConnection {
+  query(sql: string): Promise<Rows>;
+  release(): void;
+}
+
+/** What the promises that all databases keep have to know about one of them. */
+export interface TestedDatabase {
+  /** A server that all tests share, and the user in its URL, who may do everything. */
+  readonly url: string;
+  readonly user: string;
+  /** The page of its documentation. */
+  readonly page: string;
+  /** A character that ends an identifier. */
+  readonly quote: string;
+  open(options: DatabaseOptions): Backend;
+  ask(url: string, sql: string): Promise<Rows>;
+  pool(url: string, max: number): TestedPool;
+  start(): Promise<Victim>;
+  migration(prefix: string): string;
+  /** As an administrator would run a migration. */
+  runByHand(text: string): Promise<void>;
+  /** From now on that server refuses whatever writes, or no longer. */
+  setReadOnly(url: string, on: boolean): Promise<void>;
+  readonly sql: TestedSql;
+}
+
+/** Statements that each database says in its own words. */
+export interface TestedSql {
+  readonly begin: string;
+  table(prefix: string, table: "claims" | "resources" | "forced"): string;
+  /** Whatever is there of these locks, one row each. */
+  traces(prefix: string): string;
+  drop(prefix: string): string;
+  setVersion(prefix: string, version: number): string;
+  makeUser(name: string): string;
+  /** The rights that the page lists. */
+  allow(prefix: string, name: string): string;
+  /** And those of whoever makes the schema. */
+  allowMaking(name: string): string;
+  dropUser(name: string): string;
+  /** What whoever makes the schema holds meanwhile. */
+  holdMaking(prefix: string): string;
+  /** Names that were used two hours ago. */
+  fill(prefix: string, names: number): string;
+  /** Claims that wait on the server for a row: one row each, with their `pid`. */
+  stuck(prefix: string): string;
+  kill(pid: unknown): string;
+}
+
+export interface DatabaseTools {
+  backend(options?: DatabaseOptions): Backend;
+  open(options?: DatabaseOptions, settings?: LocksOptions): Locks;
+  /** A connection on which a transaction has begun. */
+  begin(url?: string): Promise<TestedConnection>;
+}
+
+/** Everything that is opened by them ends with the test. */
+export function toolsFor(database: TestedDatabase): DatabaseTools {
+  const make = (options: DatabaseOptions) =>
+    database.open({ url: database.url, prefix: newPrefix(), ...options });
+  return {
+    backend: (options = {}) => tracked(make(options)),
+    open: (options = {}, settings = {}) => {
+      const locks = createLocks(make(options), settings);
+      onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+      return locks;
+    },
+    begin: async (url = database.url) => {
+      const connection = await database.pool(url, 1).connect();
+      let open = true;
+      const release = () => {
+        if (open) connection.release();
+        open = false;
+      };
+      onTestFinished(release);
+      await connection.query(database.sql.begin);
+      return { query: connection.query, release };
+    },
+  };
+}
+
+export function tracked(backend: Backend): Backend {
+  onTestFinished(() => backend.close());
+  return backend;
+}
+
+export function newPrefix(): string {
+  return `t_${randomBytes(6).toString("hex")}`;
+}
+
+let last = 0;
+
+/** An exclusive claim that waits if it must. */
+export function request(name: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
+  return {
+    name,
+    id: `claim-${process.pid}-${++last}`,
+    weight: WHOLE,
+    capacity: WHOLE,
+    ttlMs: 30_000,
+    fixed: false,
+    minHoldMs: 0,
+    queue: true,
+    owner: { instance: "test", host: "here", pid: 1 },
+    note: "",
+    ...more,
+  };
+}
