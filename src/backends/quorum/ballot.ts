@@ -1,5 +1,5 @@
 import type { Gone } from "../../core/backend.js";
-import { gather, type Reply, SOON } from "./gather.js";
+import { gather, type Reply, SOON, type Soon } from "./gather.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
 import { failuresOf, type Report } from "./reports.js";
@@ -73,7 +73,7 @@ export class Ballot {
     return result;
   }
 
-  #decide(replies: Replies, over: boolean): Elected | Result | typeof SOON | undefined {
+  #decide(replies: Replies, over: boolean): Elected | Result | Soon | undefined {
     const votes = new Map<QuorumNode, Granted>();
     const refusals: Refusal[] = [];
     const losses: Gone[] = [];

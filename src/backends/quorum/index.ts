@@ -175,8 +175,8 @@ class QuorumBackend implements Backend {
     if (claims.length === 0) return [];
     const known = claims.filter((claim) => !this.#isAnother(claim));
     if (known.length === 0) return claims.map(() => GONE);
-    const shortest = Math.min(...claims.map(({ ttlMs }) => ttlMs));
-    const renewals = await renewAll(this.#nodes, this.#settings, known, this.#timeoutMs(shortest));
+    const timeoutOf = (ttlMs: number) => this.#timeoutMs(ttlMs);
+    const renewals = await renewAll(this.#nodes, this.#settings, known, timeoutOf);
     if (known.length === claims.length) return renewals;
     return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
   }

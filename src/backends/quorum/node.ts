@@ -5,6 +5,7 @@ import { RedisLink } from "../redis/link.js";
 import type { RedisSettings } from "../redis/options.js";
 import { LUA } from "./keys.js";
 import { readVote, type Vote } from "./replies.js";
+import { Silence } from "./silence.js";
 
 export const SCRIPTS = {
   settle: makeScript(LUA.settle),
@@ -14,24 +15,20 @@ export const SCRIPTS = {
   greet: makeScript(LUA.greet),
 };
 
-const MOST_UNANSWERED = 10_000;
-
 /** One of the independent servers. */
 export class QuorumNode {
   readonly where: string;
   readonly #link: RedisLink;
   readonly #claim: Script;
-  readonly #timeoutMs: number;
+  readonly #silence: Silence;
   /** Whether the server may be another one than the last that we asked for a vote. */
   #doubtful = true;
-  #unanswered = 0;
-  #heardMs = nowMs();
   /** By how much its clock was ahead of ours, in µs, when it was last asked: all the way there included. */
   aheadUs: number | undefined;
 
   constructor(where: string, settings: RedisSettings, timeoutMs: number) {
     this.where = where;
-    this.#timeoutMs = timeoutMs;
+    this.#silence = new Silence(timeoutMs);
     this.#link = new RedisLink(settings, () => {});
     this.#claim = claimScript(settings);
   }
@@ -46,7 +43,7 @@ export class QuorumNode {
    */
   vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
     // Its answer would come too late to count; what is under way to it already will tell when it is back.
-    if (this.#silent()) return Promise.reject(this.silence());
+    if (this.#silence.lasts) return Promise.reject(this.silence());
     const sentMs = nowMs();
     const verified = [...args, "verify"];
     const doubtful = this.#doubtful;
@@ -87,22 +84,13 @@ export class QuorumNode {
   }
 
   close(): Promise<void> {
+    this.#silence.end();
     return this.#link.close();
   }
 
-  #silent(): boolean {
-    if (this.#unanswered >= MOST_UNANSWERED) return true;
-    return this.#unanswered > 0 && nowMs() - this.#heardMs > this.#timeoutMs;
-  }
-
   #ask(work: (client: RedisClient) => Promise<unknown>): Promise<unknown> {
-    if (this.#unanswered++ === 0) this.#heardMs = nowMs();
-    const answered = () => {
-      this.#unanswered--;
-      this.#heardMs = nowMs();
-    };
     const asked = this.#link.use(work);
-    asked.then(answered, () => void this.#unanswered--);
+    this.#silence.listen(asked);
     return asked;
   }
 }
