@@ -1,6 +1,8 @@
 import { cp, rm } from "node:fs/promises";
-import type { Lease, Locks } from "locktender";
-import { describe, expect, test } from "vitest";
+import { Redis } from "ioredis";
+import { createLocks, type Lease, type Locks } from "locktender";
+import { redlock } from "locktender/redlock";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { bornKey } from "#lib/backends/quorum/keys.js";
 import { askRedis } from "../servers/redis.js";
 import { Quorum, sleep, urlOf } from "./tools.js";
@@ -109,6 +111,25 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     const elsewhere = quorum.open({}, { url: `${urlOf(ports)}/1` });
     await elsewhere.mutex("a").run(() => undefined);
     await isRefused(waiting, lease);
+  });
+
+  test("with older data, and the first to ask uses a client that has selected another database", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "20s" });
+    const bring = async (db: number) => {
+      const clients = ports.map((port) => new Redis(port, "127.0.0.1"));
+      onTestFinished(() => clients.forEach((client) => void client.disconnect()));
+      await Promise.all(clients.map((client) => client.select(db)));
+      return createLocks(redlock({ clients, prefix: quorum.prefix, maxTtl: "20s", fresh: true }), {
+        ttl: "1s",
+      });
+    };
+    const waiting = await bring(0);
+    await waiting.mutex("b").run(() => undefined);
+    const lease = await forgottenByOne(quorum);
+    const elsewhere = await bring(1);
+    await elsewhere.mutex("a").run(() => undefined);
+    await isRefused(waiting, lease);
+    await Promise.all([waiting.close(), elsewhere.close()]);
   });
 
   test("with older data, and its memory is full when somebody asks", async () => {

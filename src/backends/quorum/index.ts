@@ -18,7 +18,7 @@ import { bornKey, lockKeys, quorumChannel, rungAs } from "./keys.js";
 import { Leaving } from "./leaving.js";
 import { BEHIND_MS, backoffMs, Line } from "./line.js";
 import { listByPrefix, recordOf } from "./listing.js";
-import { QuorumNode } from "./node.js";
+import { nodesOf, type QuorumNode } from "./node.js";
 import { Opening } from "./opening.js";
 import { type QuorumSettings, type RedlockOptions, readRedlockOptions } from "./options.js";
 import { renewAll } from "./renewing.js";
@@ -66,7 +66,7 @@ class QuorumBackend implements Backend {
     const { nodes, prefix, timeoutMs } = settings;
     this.#settings = settings;
     this.traits = traitsOf(settings);
-    this.#nodes = nodes.map((node) => new QuorumNode(node.where, node.settings, timeoutMs));
+    this.#nodes = nodesOf(settings);
     this.#majority = majorityOf(nodes.length);
     this.#opening = new Opening(this.#nodes, settings);
     this.#leaving = new Leaving(this.#nodes, settings);

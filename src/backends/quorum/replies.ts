@@ -23,6 +23,13 @@ export type Vote =
   | { readonly state: "max-ttl"; readonly agreedMs: number }
   | Gone;
 
+/** Who a node is, and what it remembers; `unused` if it has never been asked for a vote. */
+export interface Greeting {
+  readonly runId: string;
+  readonly born: string;
+  readonly unused: boolean;
+}
+
 export type Extension = { readonly state: "held"; readonly remainingMs: number } | Gone;
 
 /** A claim that was granted with all that it asked for is answered by its ticket and the time alone. */
@@ -49,6 +56,12 @@ export function readVote(reply: unknown, grantMs: number, where: string): Vote {
     default:
       throw notOurs(where);
   }
+}
+
+export function readGreeting(reply: unknown, where: string): Greeting {
+  const [runId, born] = listOf(reply, where).map(String);
+  if (runId === undefined || born === undefined) throw notOurs(where);
+  return { runId, born, unused: born.startsWith("new ") };
 }
 
 export function readExtensions(reply: unknown, where: string): readonly Extension[] {
