@@ -47,7 +47,7 @@ export class Ballot {
   readonly #nodes: readonly QuorumNode[];
   readonly #majority: number;
   readonly #candidate: Candidate;
-  readonly #latecomers: QuorumNode[] = [];
+  readonly #latecomers: [QuorumNode, Vote][] = [];
   #result: Result | undefined;
 
   constructor(nodes: readonly QuorumNode[], candidate: Candidate) {
@@ -68,8 +68,7 @@ export class Ballot {
     });
     const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
     this.#result = result;
-    if (result.state === "granted")
-      for (const node of this.#latecomers) this.#settle(node, result.ticket).catch(() => undefined);
+    for (const [node, vote] of this.#latecomers) this.#late(node, vote);
     return result;
   }
 
@@ -177,10 +176,15 @@ export class Ballot {
     const result = this.#result;
     if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
-    if (result === undefined) this.#latecomers.push(node);
-    // Whoever has left meanwhile may have told this node before its claim came there: its script was sent late.
-    else if (result.state !== "granted" || !this.#candidate.wanted()) this.#candidate.withdraw(node);
-    else if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    if (result === undefined) {
+      this.#latecomers.push([node, vote]);
+    } else if (result.state === "granted" && this.#candidate.wanted()) {
+      if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    } else {
+      // Who was refused or has left meanwhile has told this node; but before its claim, if that was sent late.
+      const told = result.state === "granted" || result.state === "refused";
+      if (!told || vote.sentLate) this.#candidate.withdraw(node);
+    }
   }
 
   #reports(replies: Replies): readonly Report[] {

@@ -61,10 +61,12 @@ export class QuorumNode {
     // What is under way to it already will tell when it is back.
     if (this.#silence.lasts) return Promise.reject(this.silence());
     let sentMs = nowMs();
+    let sentLate = false;
     const afterGreeting = async (client: RedisClient) => {
       // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
       const { script } = await this.#meet(client, []);
       sentMs = nowMs();
+      sentLate = true;
       return runScript(client, script, keys, [...args, "verify"]);
     };
     const asked = this.#ask((client) => {
@@ -77,8 +79,9 @@ export class QuorumNode {
     return asked.then(
       (reply) => {
         const vote = readVote(reply, grantMs, this.where);
-        if (vote.state === "granted") this.aheadUs = vote.atUs - sentMs * 1000;
-        return vote;
+        if (vote.state !== "granted") return vote;
+        this.aheadUs = vote.atUs - sentMs * 1000;
+        return sentLate ? { ...vote, sentLate } : vote;
       },
       (error: unknown) => {
         this.#doubt();

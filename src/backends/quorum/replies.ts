@@ -11,6 +11,8 @@ export type Vote =
       readonly ticket: number;
       readonly atUs: number;
       readonly remainingMs: number;
+      /** The server had to be greeted first, so what was sent after this claim may have come there before it. */
+      readonly sentLate?: boolean;
     }
   | {
       readonly state: "refused";
