@@ -22,16 +22,23 @@ export interface Candidate {
   readonly grantMs: number;
   readonly timeoutMs: number;
   readonly retentionMs: number;
+  /** Whether it will ask again if it is refused. */
+  readonly waits: boolean;
   /** Whether anybody still wants what was granted. */
   wanted(): boolean;
+  /** A node that had not been heard when it was refused would have voted for it. */
+  freed(): void;
   /** Gives back what a node has granted to an attempt that came to nothing. */
   withdraw(node: QuorumNode): void;
 }
 
 export type Result =
   | { readonly state: "granted"; readonly ticket: number; readonly remainingMs: number }
-  /** Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. */
-  | { readonly state: "refused"; readonly held: boolean; readonly changeInMs: number }
+  /**
+   * Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. `free`: so
+   * many nodes nobody else had.
+   */
+  | { readonly state: "refused"; readonly held: boolean; readonly free: number; readonly changeInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
   | { readonly state: "no-quorum"; readonly reports: readonly Report[] }
   | Gone;
@@ -99,11 +106,11 @@ export class Ballot {
     if (!lost && !over) return undefined;
     if (lost || refusals.length + votes.size >= majority) {
       const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
-      // Whether somebody holds it or votes were split makes a difference: the rest may tell.
-      if (!held && !over) return SOON;
+      // Whether votes were split or, for who waits, it is just being given back makes a difference: the rest may tell.
+      if ((!held || this.#candidate.waits) && !over) return SOON;
       const times = refusals.map(({ changeInMs }) => changeInMs);
       const changeInMs = roomIn(times, votes.size, majority);
-      return this.#lost(replies, { state: "refused", held, changeInMs });
+      return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
     }
     return this.#lost(replies, disagreeing ?? { state: "no-quorum", reports: this.#reports(replies) });
   }
@@ -184,6 +191,7 @@ export class Ballot {
       // Who was refused or has left meanwhile has told this node; but before its claim, if that was sent late.
       const told = result.state === "granted" || result.state === "refused";
       if (!told || vote.sentLate) this.#candidate.withdraw(node);
+      if (result.state === "refused") this.#candidate.freed();
     }
   }
 

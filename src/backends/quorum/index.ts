@@ -113,7 +113,9 @@ class QuorumBackend implements Backend {
       grantMs: Math.max(request.ttlMs, request.minHoldMs),
       timeoutMs: this.#timeoutMs(request.ttlMs),
       retentionMs,
+      waits: request.queue,
       wanted: () => this.#wanted.has(id),
+      freed: () => this.#line.freed(name, id),
       withdraw: (node) => this.#leaving.withdraw(node, name, id, attempt),
     };
     return new Ballot(this.#nodes, candidate).run();
