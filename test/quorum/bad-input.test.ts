@@ -144,6 +144,24 @@ describe("clients that do not agree on maxTtl", () => {
     await sleep(2_000);
     expect(await long().mutex("b").tryAcquire()).toMatchObject({ held: true });
   });
+
+  test("a server that has forgotten the longer one gives no majority to who says the shorter one, if another knows", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "500ms" });
+    const long = await quorum.behind([2], { ttl: "5s" }, { maxTtl: "5s" });
+    long.proxies[0]?.refuse();
+    const lease = await long.locks.mutex("a").acquire({ renew: false });
+    await askRedis(ports[1] ?? 0, "FLUSHALL");
+    const short = await quorum.behind([1, 2], { ttl: "500ms" });
+    await short.locks
+      .mutex("a")
+      .tryAcquire()
+      .catch(() => undefined);
+    await sleep(600);
+    // The one that knows answers first.
+    for (const proxy of short.proxies) proxy.delay({ toClientMs: 50 });
+    await expect(short.locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "unsupported" });
+    expect(lease.held).toBe(true);
+  });
 });
 
 test("a server that may evict locks has no vote, and a majority of them is refused", async () => {

@@ -92,6 +92,8 @@ export class Ballot {
       else if (vote?.state === "gone") losses.push(vote);
       else if (vote?.state === "max-ttl") disagreeing = vote;
     }
+    // Its votes may be of nodes that have forgotten what the others rely on.
+    if (disagreeing !== undefined) return this.#lost(replies, disagreeing);
     const majority = this.#majority;
     const minority = this.#nodes.length - majority;
     if (votes.size >= majority) {
@@ -112,7 +114,7 @@ export class Ballot {
       const changeInMs = roomIn(times, votes.size, majority);
       return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
     }
-    return this.#lost(replies, disagreeing ?? { state: "no-quorum", reports: this.#reports(replies) });
+    return this.#lost(replies, { state: "no-quorum", reports: this.#reports(replies) });
   }
 
   /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
