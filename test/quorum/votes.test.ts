@@ -87,6 +87,17 @@ test("a vote whose script was sent after the lock had been given back is given b
   await quorum.nothingLeft("a", 1_000);
 });
 
+test("a vote that comes when the holder has left again keeps the server for its minHold", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const { locks, proxies } = await quorum.behind([2]);
+  await locks.mutex("b").run(() => undefined);
+  await askRedis(quorum.ports[2] ?? 0, "SCRIPT", "FLUSH");
+  proxies[0]?.delay({ toClientMs: 50 });
+  await locks.mutex("a").run({ minHold: "10s" }, () => undefined);
+  await sleep(500);
+  expect(await quorum.claims("a")).toEqual([1, 1, 1]);
+});
+
 test("who only tries while votes are split gives up before what it may get is worth nothing", async () => {
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const locks = quorum.open();

@@ -28,6 +28,8 @@ export interface Candidate {
   wanted(): boolean;
   /** A node that had not been heard when it was refused would have voted for it. */
   freed(): void;
+  /** Tells a node once more that the holder has left: its minHold goes on. */
+  leave(node: QuorumNode): void;
   /** Gives back what a node has granted to an attempt that came to nothing. */
   withdraw(node: QuorumNode): void;
 }
@@ -189,10 +191,12 @@ export class Ballot {
       this.#latecomers.push([node, vote]);
     } else if (result.state === "granted" && this.#candidate.wanted()) {
       if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    } else if (result.state === "granted") {
+      // Who has left meanwhile has told this node; but before its claim, if that was sent late.
+      if (vote.sentLate) this.#candidate.leave(node);
     } else {
-      // Who was refused or has left meanwhile has told this node; but before its claim, if that was sent late.
-      const told = result.state === "granted" || result.state === "refused";
-      if (!told || vote.sentLate) this.#candidate.withdraw(node);
+      // So has who was refused.
+      if (result.state !== "refused" || vote.sentLate) this.#candidate.withdraw(node);
       if (result.state === "refused") this.#candidate.freed();
     }
   }

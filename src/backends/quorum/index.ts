@@ -116,6 +116,7 @@ class QuorumBackend implements Backend {
       waits: request.queue,
       wanted: () => this.#wanted.has(id),
       freed: () => this.#line.freed(name, id),
+      leave: (node) => this.#leaving.leave(node, name, id),
       withdraw: (node) => this.#leaving.withdraw(node, name, id, attempt),
     };
     return new Ballot(this.#nodes, candidate).run();
