@@ -2,20 +2,22 @@ import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { redlock } from "locktender/redlock";
 import { median, percentile, timeMs } from "./bare.mjs";
-import { contend } from "./contend.mjs";
+import { contend, describeHandOff } from "./contend.mjs";
 import { startRedis } from "./server.mjs";
 
 const NODES = 5;
 const ROUNDS = 15;
 const CYCLES = 300;
+const HAND_OFFS = 200;
 
-/** Five servers against one of them, in turns: cycles one after the other, what they cost, and contention. */
+/** Five servers against one of them, in turns: cycles one after the other, what they cost, contention, and hand-offs. */
 export async function* measure({ url: singleUrl }) {
   const servers = await Promise.all(Array.from({ length: NODES }, startRedis));
   const url = `redlock://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
   try {
     for (const library of ["ioredis", "redis"]) yield await sequential(servers, url, singleUrl, library);
     for (const holdMs of [0, 2]) yield await contended(servers, url, holdMs);
+    yield await describeHandOff(url, HAND_OFFS);
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
   }

@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
 import { shared } from "../servers/shared.js";
 import { quorumHarness } from "../support/quorum-harness.js";
-import { runner } from "../support/runner.js";
+import { oneByOne } from "../support/runner.js";
 
-conformance(runner, await quorumHarness("redis", await shared("redlock")));
+conformance(oneByOne, await quorumHarness("redis", await shared("redlock")));

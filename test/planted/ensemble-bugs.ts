@@ -92,7 +92,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
     name: "a node that lost its memory votes at once",
     edits: [{ file: NODE, find: "if now < votesAt then return", replace: "if false then return" }],
-    caughtBy: ["test/quorum/faults.test.ts", "empty: it does not vote while anything that it forgot"],
+    caughtBy: ["test/quorum/memory-loss.test.ts", "empty: it does not vote while anything that it forgot"],
   },
   {
     name: "a node that came back with older data votes at once",
@@ -100,7 +100,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       { file: NODE, find: "if not since or ARGV[4] then", replace: "if not since then" },
       { file: NODE, find: "if known and known ~= runId then", replace: "if false then" },
     ],
-    caughtBy: ["test/quorum/faults.test.ts", "with older data: it knows since when"],
+    caughtBy: ["test/quorum/memory-loss.test.ts", "with older data: it knows since when"],
   },
   {
     name: "a token that only a minority of counters has reached",
@@ -122,11 +122,11 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
         replace: "Math.floor(nodes / 2)",
       },
     ],
-    caughtBy: ["test/quorum/faults.test.ts", "with all of its data: its scripts are gone"],
+    caughtBy: ["test/quorum/memory-loss.test.ts", "with all of its data: its scripts are gone"],
   },
   {
     name: "votes of an attempt that failed are kept",
     edits: [{ file: BALLOT, find: "withdraw(node);", replace: "wanted();", times: 3 }],
-    caughtBy: ["test/quorum/faults.test.ts", "whoever is refused by a majority keeps no vote"],
+    caughtBy: ["test/quorum/memory-loss.test.ts", "whoever is refused by a majority keeps no vote"],
   },
 ];

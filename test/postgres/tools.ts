@@ -15,6 +15,7 @@ import {
   type Victim,
 } from "../databases/tested.js";
 import { askPostgres, startPostgres } from "../servers/postgres.js";
+import { freeze } from "../servers/server-process.js";
 import { database } from "../support/database.js";
 
 export { eventually, newPrefix, queued, request, sleep } from "../databases/tested.js";
@@ -97,10 +98,13 @@ export function poolOf(url = SERVER.url, max = 4): Pool {
 async function startVictim(): Promise<Victim> {
   const server = await startPostgres();
   // The server is many processes.
-  const signal = (name: NodeJS.Signals) => {
+  const processes = () => {
     const { pid } = server.process;
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
-    for (const one of [pid, ...children.map(Number)]) process.kill(one, name);
+    return [pid, ...children.map(Number)];
+  };
+  const signal = (name: NodeJS.Signals) => {
+    for (const pid of processes()) process.kill(pid, name);
   };
   return {
     url: server.url,
@@ -111,7 +115,7 @@ async function startVictim(): Promise<Victim> {
       await sleep(100);
       await server.process.restart();
     },
-    freeze: () => signal("SIGSTOP"),
+    freeze: () => processes().forEach(freeze),
     thaw: () => signal("SIGCONT"),
     log: () => readFile(join(server.process.folder, "output.log"), "utf8"),
     stop: () => server.stop(),

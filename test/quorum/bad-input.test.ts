@@ -2,8 +2,9 @@ import { inspect } from "node:util";
 import { connect, createLocks, isLockError } from "locktender";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import { afterAll, describe, expect, test } from "vitest";
+import { bornKey } from "#lib/backends/quorum/keys.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
-import { Quorum, urlOf } from "./tools.js";
+import { Quorum, request, sleep, urlOf } from "./tools.js";
 
 const servers = await startRedisServers(3);
 const { ports } = servers;
@@ -67,20 +68,10 @@ test("options that cannot be meant are refused at once", () => {
   }
 });
 
-test("a server that is named twice, in whatever way, has one vote: it is refused", async () => {
-  const [first, second] = ports;
-  const url = `redlock://127.0.0.1:${first},127.0.0.1:${second},localhost:${first}`;
-  const { code, shown } = await refusal(() => connect(url));
-  expect(code).toBe("invalid-option");
-  expect(shown).toContain("are the same server");
-});
-
 describe("what a quorum cannot promise is refused, with the reason", () => {
   test("semaphores, queues and their order", async () => {
     const quorum = await Quorum.on(ports);
-    const owner = { instance: "test", host: "here", pid: 1 };
-    const shape = { name: "a", id: "x", ttlMs: 1_000, fixed: false, minHoldMs: 0, owner, note: "" };
-    const permit = { ...shape, weight: 1, capacity: 3, queue: false };
+    const permit = { ...request, weight: 1, capacity: 3 };
     await expect(quorum.backend().claim(permit)).rejects.toMatchObject({
       code: "unsupported",
       retryable: false,
@@ -138,33 +129,39 @@ describe("clients that do not agree on maxTtl", () => {
       message: expect.stringContaining("2 s"),
     });
     const [lost = 0, down = 0] = ports;
-    await askRedis(lost, "DEL", `${quorum.prefix}:quorum:born`);
+    await askRedis(lost, "DEL", bornKey(quorum.prefix));
     await short()
       .mutex("b")
       .tryAcquire()
       .catch(() => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 600));
+    await sleep(600);
     // For the short one it would vote by now. With another one that does not vote, that would show.
-    await askRedis(down, "DEL", `${quorum.prefix}:quorum:born`);
+    await askRedis(down, "DEL", bornKey(quorum.prefix));
     await expect(long().mutex("b").tryAcquire()).rejects.toMatchObject({
       code: "backend",
       message: expect.stringContaining(`127.0.0.1:${lost} has lost its memory`),
     });
-    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    await sleep(2_000);
     expect(await long().mutex("b").tryAcquire()).toMatchObject({ held: true });
   });
-});
 
-test("servers that were never used say so, and can be declared new only if all of them are", async () => {
-  expect(await new Quorum(ports, { fresh: true }).open().mutex("a").tryAcquire()).not.toBeNull();
-  const quorum = new Quorum(ports, { maxTtl: "500ms", fresh: false });
-  await expect(quorum.open({ ttl: "300ms" }).mutex("a").tryAcquire()).rejects.toMatchObject({
-    code: "backend",
-    message: expect.stringContaining("fresh: true"),
+  test("a server that has forgotten the longer one gives no majority to who says the shorter one, if another knows", async () => {
+    const quorum = await Quorum.on(ports, { maxTtl: "500ms" });
+    const long = await quorum.behind([2], { ttl: "5s" }, { maxTtl: "5s" });
+    long.proxies[0]?.refuse();
+    const lease = await long.locks.mutex("a").acquire({ renew: false });
+    await askRedis(ports[1] ?? 0, "FLUSHALL");
+    const short = await quorum.behind([1, 2], { ttl: "500ms" });
+    await short.locks
+      .mutex("a")
+      .tryAcquire()
+      .catch(() => undefined);
+    await sleep(600);
+    // The one that knows answers first.
+    for (const proxy of short.proxies) proxy.delay({ toClientMs: 50 });
+    await expect(short.locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "unsupported" });
+    expect(lease.held).toBe(true);
   });
-  const late = quorum.open({ ttl: "300ms" }, { fresh: true });
-  await expect(late.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend" });
-  expect(await quorum.held("a", { ttl: "300ms" })).toMatchObject({ held: true });
 });
 
 test("a server that may evict locks has no vote, and a majority of them is refused", async () => {
@@ -189,7 +186,7 @@ test("a wrong password is an error for good, which does not show it", async () =
 
 test("something that is no Redis script's answer is an error, and no grant", async () => {
   const quorum = await Quorum.on(ports);
-  for (const port of ports) await askRedis(port, "HSET", `${quorum.prefix}:quorum:{a}`, "x", "y");
+  for (const port of ports) await askRedis(port, "HSET", quorum.headOf("a"), "x", "y");
   await expect(quorum.open().mutex("a").tryAcquire()).rejects.toMatchObject({
     code: "backend",
     retryable: false,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Broken, initial, type Mistake, type Plan, type State, successors, textOf } from "./protocol.js";
+import { Broken, initial, type Mistake, type Plan, type State, textOf } from "./protocol/state.js";
+import { successors } from "./protocol/steps.js";
 
 const MOST_STATES = 1_000_000;
 

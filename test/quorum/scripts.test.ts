@@ -148,6 +148,37 @@ describe("a node that may have forgotten something", () => {
   });
 });
 
+describe("a node that was never asked", () => {
+  const greet = async (...declaration: string[]) =>
+    (await client.eval(LUA.greet, 1, BORN, ...declaration)) as [runId: string, born: string];
+  const declare = (mark: string) => greet(String(MAX_TTL_MS), "declare", mark);
+  beforeEach(() => client.del(BORN));
+
+  test("it keeps its mark, and votes at once when it is declared new by that mark", async () => {
+    const [runId, mark] = await greet();
+    expect(mark).toMatch(new RegExp(`^new \\d+ ${runId}$`));
+    expect(await greet()).toEqual([runId, mark]);
+    expect(await declare("")).toEqual([runId, mark]);
+    const [, born] = await declare(mark);
+    expect(born).toMatch(/^\d+ /);
+    expect(await greet()).toEqual([runId, born]);
+    expect((await claim("me"))[0]).toBeGreaterThan(0);
+  });
+
+  test("its mark is void when it was asked, flushed or started anew", async () => {
+    const [, asked] = await greet();
+    expect((await claim("me"))[0]).toBe("young");
+    await declare(asked);
+    expect((await claim("me"))[0]).toBe("young");
+    await client.del(BORN);
+    await declare(asked);
+    expect((await claim("me"))[0]).toBe("young");
+    await client.set(BORN, "new 1 0123456789");
+    await declare("new 1 0123456789");
+    expect((await claim("me"))[0]).toBe("young");
+  });
+});
+
 test("whoever is refused while waiting is rung once, when the lock is given back", async () => {
   const listener = client.duplicate();
   const heard: string[] = [];

@@ -1,17 +1,45 @@
 import { randomUUID } from "node:crypto";
-import { Redis } from "ioredis";
 import { createLocks, type Lease, type Locks, type LocksOptions } from "locktender";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
-import type { Backend } from "#lib/core/backend.js";
+import { lockKeys } from "#lib/backends/quorum/keys.js";
+import type { Backend, ClaimRequest } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
 import { durationMs } from "#lib/core/duration.js";
+import { askRedis } from "../servers/redis.js";
 import { declareNew } from "../support/quorum-harness.js";
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export const urlOf = (ports: readonly number[]): string =>
   `redlock://${ports.map((port) => `127.0.0.1:${port}`).join(",")}`;
+
+/** A wire to a server that breaks on request; on a port of ours, it takes the place of another one. */
+export async function proxyTo(server: number, port?: number): Promise<FaultProxy> {
+  const target = { host: "127.0.0.1", port: server };
+  const proxy = await startFaultProxy(port === undefined ? { target } : { target, port });
+  onTestFinished(() => proxy.close());
+  return proxy;
+}
+
+/** What a single question of one client asks for. */
+export const request: ClaimRequest = {
+  name: "a",
+  id: "me",
+  weight: WHOLE,
+  capacity: WHOLE,
+  ttlMs: 5_000,
+  fixed: false,
+  minHoldMs: 0,
+  queue: false,
+  owner: { instance: "test", host: "here", pid: 1 },
+  note: "",
+};
+
+/** The head of a lock that somebody has held for a moment, and holds for ever. */
+export const voteOf = (id: string): string =>
+  `1\n${id} 1 1 ${Date.now()}000 0 9000000000000000 ${WHOLE} 0 0 [{},""]`;
 
 /** A quorum that no other test uses, on servers that others use, too. */
 export class Quorum {
@@ -46,16 +74,39 @@ export class Quorum {
   }
 
   /** A client that reaches some of the servers, by their place, only through proxies. */
-  async behind(places: readonly number[], locksOptions: LocksOptions = {}): Promise<Proxied> {
-    const proxies: FaultProxy[] = [];
+  async behind(
+    places: readonly number[],
+    locksOptions: LocksOptions = {},
+    options: RedlockOptions = {},
+  ): Promise<Proxied> {
+    const { proxies, url } = await this.#proxied(places);
+    return { proxies, locks: this.open(locksOptions, { ...options, url }) };
+  }
+
+  async backendBehind(places: readonly number[]): Promise<{ backend: Backend; proxies: FaultProxy[] }> {
+    const { proxies, url } = await this.#proxied(places);
+    return { proxies, backend: this.backend({ url }) };
+  }
+
+  async #proxied(places: readonly number[]): Promise<{ proxies: FaultProxy[]; url: string }> {
     const ports = [...this.ports];
+    const proxies: FaultProxy[] = [];
     for (const place of places) {
-      const proxy = await startFaultProxy({ target: { host: "127.0.0.1", port: this.ports[place] ?? 0 } });
-      onTestFinished(() => proxy.close());
+      const proxy = await proxyTo(this.ports[place] ?? 0);
       proxies.push(proxy);
       ports[place] = proxy.port;
     }
-    return { proxies, locks: this.open(locksOptions, { url: urlOf(ports) }) };
+    return { proxies, url: urlOf(ports) };
+  }
+
+  /** The key of a lock on every server. */
+  headOf(name: string): string {
+    return lockKeys(this.prefix, name)[0];
+  }
+
+  /** Makes a server believe that somebody has its vote. */
+  async plant(place: number, name: string, head: string): Promise<void> {
+    await askRedis(this.ports[place] ?? 0, "SET", this.headOf(name), head);
   }
 
   /** Asks until it is let in: an outage is over when the servers vote again, which may take longer than a ttl. */
@@ -77,10 +128,8 @@ export class Quorum {
   async claims(name: string): Promise<readonly number[]> {
     const counts: number[] = [];
     for (const port of this.ports) {
-      const client = new Redis(port, "127.0.0.1");
-      const head = await client.get(`${this.prefix}:quorum:{${name}}`);
-      counts.push((head ?? "").split("\n").length - 1);
-      client.disconnect();
+      const head = await askRedis(port, "GET", this.headOf(name));
+      counts.push(String(head ?? "").split("\n").length - 1);
     }
     return counts;
   }

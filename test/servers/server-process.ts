@@ -1,6 +1,6 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { once } from "node:events";
-import { constants } from "node:fs";
+import { constants, existsSync, readdirSync, readFileSync } from "node:fs";
 import { access, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -103,7 +103,7 @@ export class ServerProcess {
 
   /** Freezes the program: its sockets stay open, and nothing answers. */
   pause(): void {
-    process.kill(this.pid, "SIGSTOP");
+    freeze(this.pid);
   }
 
   resume(): void {
@@ -154,6 +154,25 @@ export class ServerProcess {
     const tail = log.trimEnd().split("\n").slice(-LOG_TAIL_LINES).join("\n");
     const message = `${this.options.name} (${this.options.program}) ${problem}; its log ends with:\n${tail}`;
     throw new Error(message, { cause: lastError });
+  }
+}
+
+/** Stops a process. On a busy machine its threads do not stop at once: one of them might still answer. */
+export function freeze(pid: number): void {
+  process.kill(pid, "SIGSTOP");
+  const tasks = `/proc/${pid}/task`;
+  const deadline = performance.now() + START_TIMEOUT_MS;
+  while (existsSync(tasks) && !readdirSync(tasks).every((task) => isStopped(`${tasks}/${task}/stat`))) {
+    if (performance.now() > deadline) throw new Error(`process ${pid} does not stop`);
+  }
+}
+
+function isStopped(stat: string): boolean {
+  try {
+    // What follows the name of the program, which may contain anything.
+    return /^[TtZX]/.test(readFileSync(stat, "latin1").split(") ").at(-1) ?? "");
+  } catch {
+    return true; // It has ended.
   }
 }
 

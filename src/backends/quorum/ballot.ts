@@ -1,5 +1,5 @@
 import type { Gone } from "../../core/backend.js";
-import { gather, type Reply, SOON } from "./gather.js";
+import { gather, type Reply, SOON, type Soon } from "./gather.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
 import { failuresOf, type Report } from "./reports.js";
@@ -22,16 +22,25 @@ export interface Candidate {
   readonly grantMs: number;
   readonly timeoutMs: number;
   readonly retentionMs: number;
+  /** Whether it will ask again if it is refused. */
+  readonly waits: boolean;
   /** Whether anybody still wants what was granted. */
   wanted(): boolean;
+  /** A node that had not been heard when it was refused would have voted for it. */
+  freed(): void;
+  /** Tells a node once more that the holder has left: its minHold goes on. */
+  leave(node: QuorumNode): void;
   /** Gives back what a node has granted to an attempt that came to nothing. */
   withdraw(node: QuorumNode): void;
 }
 
 export type Result =
   | { readonly state: "granted"; readonly ticket: number; readonly remainingMs: number }
-  /** Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. */
-  | { readonly state: "refused"; readonly held: boolean; readonly changeInMs: number }
+  /**
+   * Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. `free`: so
+   * many nodes nobody else had.
+   */
+  | { readonly state: "refused"; readonly held: boolean; readonly free: number; readonly changeInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
   | { readonly state: "no-quorum"; readonly reports: readonly Report[] }
   | Gone;
@@ -47,7 +56,7 @@ export class Ballot {
   readonly #nodes: readonly QuorumNode[];
   readonly #majority: number;
   readonly #candidate: Candidate;
-  readonly #latecomers: QuorumNode[] = [];
+  readonly #latecomers: [QuorumNode, Vote][] = [];
   #result: Result | undefined;
 
   constructor(nodes: readonly QuorumNode[], candidate: Candidate) {
@@ -68,12 +77,11 @@ export class Ballot {
     });
     const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
     this.#result = result;
-    if (result.state === "granted")
-      for (const node of this.#latecomers) this.#settle(node, result.ticket).catch(() => undefined);
+    for (const [node, vote] of this.#latecomers) this.#late(node, vote);
     return result;
   }
 
-  #decide(replies: Replies, over: boolean): Elected | Result | typeof SOON | undefined {
+  #decide(replies: Replies, over: boolean): Elected | Result | Soon | undefined {
     const votes = new Map<QuorumNode, Granted>();
     const refusals: Refusal[] = [];
     const losses: Gone[] = [];
@@ -86,6 +94,8 @@ export class Ballot {
       else if (vote?.state === "gone") losses.push(vote);
       else if (vote?.state === "max-ttl") disagreeing = vote;
     }
+    // Its votes may be of nodes that have forgotten what the others rely on.
+    if (disagreeing !== undefined) return this.#lost(replies, disagreeing);
     const majority = this.#majority;
     const minority = this.#nodes.length - majority;
     if (votes.size >= majority) {
@@ -100,13 +110,13 @@ export class Ballot {
     if (!lost && !over) return undefined;
     if (lost || refusals.length + votes.size >= majority) {
       const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
-      // Whether somebody holds it or votes were split makes a difference: the rest may tell.
-      if (!held && !over) return SOON;
+      // Whether votes were split or, for who waits, it is just being given back makes a difference: the rest may tell.
+      if ((!held || this.#candidate.waits) && !over) return SOON;
       const times = refusals.map(({ changeInMs }) => changeInMs);
       const changeInMs = roomIn(times, votes.size, majority);
-      return this.#lost(replies, { state: "refused", held, changeInMs });
+      return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
     }
-    return this.#lost(replies, disagreeing ?? { state: "no-quorum", reports: this.#reports(replies) });
+    return this.#lost(replies, { state: "no-quorum", reports: this.#reports(replies) });
   }
 
   /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
@@ -177,10 +187,18 @@ export class Ballot {
     const result = this.#result;
     if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
-    if (result === undefined) this.#latecomers.push(node);
-    // Whoever has left meanwhile may have told this node before its claim came there: its script was sent late.
-    else if (result.state !== "granted" || !this.#candidate.wanted()) this.#candidate.withdraw(node);
-    else if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    if (result === undefined) {
+      this.#latecomers.push([node, vote]);
+    } else if (result.state === "granted" && this.#candidate.wanted()) {
+      if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    } else if (result.state === "granted") {
+      // Who has left meanwhile has told this node; but before its claim, if that was sent late.
+      if (vote.sentLate) this.#candidate.leave(node);
+    } else {
+      // So has who was refused.
+      if (result.state !== "refused" || vote.sentLate) this.#candidate.withdraw(node);
+      if (result.state === "refused") this.#candidate.freed();
+    }
   }
 
   #reports(replies: Replies): readonly Report[] {

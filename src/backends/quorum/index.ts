@@ -18,7 +18,7 @@ import { bornKey, lockKeys, quorumChannel, rungAs } from "./keys.js";
 import { Leaving } from "./leaving.js";
 import { BEHIND_MS, backoffMs, Line } from "./line.js";
 import { listByPrefix, recordOf } from "./listing.js";
-import { QuorumNode } from "./node.js";
+import { nodesOf, type QuorumNode } from "./node.js";
 import { Opening } from "./opening.js";
 import { type QuorumSettings, type RedlockOptions, readRedlockOptions } from "./options.js";
 import { renewAll } from "./renewing.js";
@@ -66,7 +66,7 @@ class QuorumBackend implements Backend {
     const { nodes, prefix, timeoutMs } = settings;
     this.#settings = settings;
     this.traits = traitsOf(settings);
-    this.#nodes = nodes.map((node) => new QuorumNode(node.where, node.settings, timeoutMs));
+    this.#nodes = nodesOf(settings);
     this.#majority = majorityOf(nodes.length);
     this.#opening = new Opening(this.#nodes, settings);
     this.#leaving = new Leaving(this.#nodes, settings);
@@ -113,7 +113,10 @@ class QuorumBackend implements Backend {
       grantMs: Math.max(request.ttlMs, request.minHoldMs),
       timeoutMs: this.#timeoutMs(request.ttlMs),
       retentionMs,
+      waits: request.queue,
       wanted: () => this.#wanted.has(id),
+      freed: () => this.#line.freed(name, id),
+      leave: (node) => this.#leaving.leave(node, name, id),
       withdraw: (node) => this.#leaving.withdraw(node, name, id, attempt),
     };
     return new Ballot(this.#nodes, candidate).run();
@@ -175,8 +178,8 @@ class QuorumBackend implements Backend {
     if (claims.length === 0) return [];
     const known = claims.filter((claim) => !this.#isAnother(claim));
     if (known.length === 0) return claims.map(() => GONE);
-    const shortest = Math.min(...claims.map(({ ttlMs }) => ttlMs));
-    const renewals = await renewAll(this.#nodes, this.#settings, known, this.#timeoutMs(shortest));
+    const timeoutOf = (ttlMs: number) => this.#timeoutMs(ttlMs);
+    const renewals = await renewAll(this.#nodes, this.#settings, known, timeoutOf);
     if (known.length === claims.length) return renewals;
     return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
   }

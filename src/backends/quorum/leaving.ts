@@ -9,6 +9,8 @@ import { majorityOf } from "./tally.js";
 /** Whoever closes wants to go. */
 const CLOSING_MS = 250;
 
+const ANY_ATTEMPT = Number.MAX_SAFE_INTEGER;
+
 export interface Released {
   /** A majority of nodes still had it. */
   readonly found: boolean;
@@ -33,7 +35,7 @@ export class Leaving {
     const majority = majorityOf(nodes.length);
     return gather<QuorumNode, number, Released>({
       nodes,
-      ask: (node) => this.#tell(node, name, id, Number.MAX_SAFE_INTEGER, ending),
+      ask: (node) => this.#tell(node, name, id, ANY_ATTEMPT, ending),
       timeoutMs: this.#settings.timeoutMs,
       decide: (replies, over) => {
         const answers = replies.flatMap((reply) => (reply && "answer" in reply ? [reply.answer] : []));
@@ -57,6 +59,11 @@ export class Leaving {
   /** What one node granted to an attempt that came to nothing. Nobody waits for it; its ttl ends it anyway. */
   withdraw(node: QuorumNode, name: string, id: string, attempt: number): void {
     this.#tell(node, name, id, attempt, "unused").catch(() => undefined);
+  }
+
+  /** One node may have heard of the end of the claim before it heard of the claim. */
+  leave(node: QuorumNode, name: string, id: string): void {
+    this.#tell(node, name, id, ANY_ATTEMPT, undefined).catch(() => undefined);
   }
 
   /** When all has been given back that can be; those who do not answer by then have their ttl. */

@@ -10,15 +10,18 @@ const LONGEST_BACKOFF_MS = 100;
 /** All who are rung at once ask at slightly different times, or they would take each other's votes. */
 const SPREAD_MS = 3;
 
+type Refused = { readonly held: boolean; readonly free: number; readonly changeInMs: number };
+
 interface Queue {
   /** In the order in which they came. */
   readonly ids: string[];
+  /** How often some nodes could be had, but too few, since it was last rung. */
   splits: number;
   /** Why the first one could not ask: the others could not either. */
   failure: unknown;
   timer: NodeJS.Timeout | undefined;
   /** Ends the listening for what others tell of this name. */
-  unlisten: Unwatch | undefined;
+  readonly unlisten: Unwatch;
 }
 
 /**
@@ -56,7 +59,8 @@ export class Line {
         splits: 0,
         failure: undefined,
         timer: undefined,
-        unlisten: undefined,
+        // Before it asks: who gives the lock back may do so before all nodes have refused.
+        unlisten: this.#listen(name, () => this.ring(name, true)),
       });
       return true;
     }
@@ -97,20 +101,28 @@ export class Line {
   /** It may be free now. `shared`: others may have been told the same. */
   ring(name: string, shared: boolean): void {
     const queue = this.#queues.get(name);
-    if (queue !== undefined) this.#wake(name, queue, shared ? Math.random() * SPREAD_MS : 0);
+    if (queue === undefined) return;
+    queue.splits = 0;
+    this.#wake(name, queue, shared ? Math.random() * SPREAD_MS : 0);
   }
 
-  /** When the first one should ask again, at random: those of other processes who do the same must differ. */
-  againInMs(name: string, refused: { readonly held: boolean; readonly changeInMs: number }): number {
+  /** The first one hears late that a node could be had: it would not have slept for so long. */
+  freed(name: string, id: string): void {
     const queue = this.#queues.get(name);
-    if (queue !== undefined) queue.unlisten ??= this.#listen(name, () => this.ring(name, true));
-    if (refused.held) {
-      if (queue !== undefined) queue.splits = 0;
-      const pollMs = LONGEST_POLL_MS * (0.5 + Math.random() / 2);
-      return Math.min(pollMs, refused.changeInMs + 1 + Math.random() * SPREAD_MS);
-    }
+    if (queue?.ids[0] !== id || queue.timer !== undefined) return;
+    this.#wake(name, queue, backoffMs(queue.splits++, LONGEST_POLL_MS));
+  }
+
+  /**
+   * When the first one should ask again, at random: those of other processes who do the same must differ. Where
+   * some nodes could be had, the lock is about to be given back, or votes were split; and those nodes do not ring.
+   */
+  againInMs(name: string, { held, free, changeInMs }: Refused): number {
+    const soonestMs = changeInMs + 1 + Math.random() * SPREAD_MS;
+    if (held && free === 0) return Math.min(soonestMs, LONGEST_POLL_MS * (0.5 + Math.random() / 2));
+    const queue = this.#queues.get(name);
     const splits = queue === undefined ? 0 : queue.splits++;
-    return backoffMs(splits);
+    return Math.min(soonestMs, backoffMs(splits, held ? LONGEST_POLL_MS : LONGEST_BACKOFF_MS));
   }
 
   close(): void {
@@ -120,19 +132,22 @@ export class Line {
 
   #forget(name: string, queue: Queue): void {
     clearTimeout(queue.timer);
-    queue.unlisten?.();
+    queue.unlisten();
     this.#queues.delete(name);
   }
 
   #wake(name: string, queue: Queue, delayMs: number): void {
     clearTimeout(queue.timer);
     queue.timer = undefined;
-    const ring = () => this.#rings.get(this.#queues.get(name)?.ids[0] ?? "")?.();
+    const ring = () => {
+      queue.timer = undefined;
+      this.#rings.get(this.#queues.get(name)?.ids[0] ?? "")?.();
+    };
     if (delayMs === 0) queueMicrotask(ring);
     else queue.timer = setTimeout(ring, delayMs).unref();
   }
 }
 
-export function backoffMs(splits: number): number {
-  return Math.random() * Math.min(SHORTEST_BACKOFF_MS * 2 ** splits, LONGEST_BACKOFF_MS);
+export function backoffMs(splits: number, longestMs = LONGEST_BACKOFF_MS): number {
+  return Math.random() * Math.min(SHORTEST_BACKOFF_MS * 2 ** splits, longestMs);
 }

@@ -1,10 +1,12 @@
 import { nowMs } from "../../core/clock.js";
-import { backendError } from "../../core/errors.js";
+import { backendError, invalidOption } from "../../core/errors.js";
 import { makeScript, type RedisClient, runScript, type Script, type Subscription } from "../redis/client.js";
 import { RedisLink } from "../redis/link.js";
 import type { RedisSettings } from "../redis/options.js";
-import { LUA } from "./keys.js";
-import { readVote, type Vote } from "./replies.js";
+import { bornKey, LUA } from "./keys.js";
+import type { QuorumSettings } from "./options.js";
+import { type Greeting, readGreeting, readVote, type Vote } from "./replies.js";
+import { Silence } from "./silence.js";
 
 export const SCRIPTS = {
   settle: makeScript(LUA.settle),
@@ -14,59 +16,75 @@ export const SCRIPTS = {
   greet: makeScript(LUA.greet),
 };
 
-const MOST_UNANSWERED = 10_000;
+/** The servers of a quorum, which know of each other: none of them has two votes. */
+export function nodesOf({ nodes, timeoutMs }: QuorumSettings): readonly QuorumNode[] {
+  const all: QuorumNode[] = [];
+  for (const { where, settings } of nodes) all.push(new QuorumNode(where, settings, timeoutMs, all));
+  return all;
+}
 
 /** One of the independent servers. */
 export class QuorumNode {
   readonly where: string;
+  readonly #all: readonly QuorumNode[];
   readonly #link: RedisLink;
-  readonly #claim: Script;
-  readonly #timeoutMs: number;
-  /** Whether the server may be another one than the last that we asked for a vote. */
-  #doubtful = true;
-  #unanswered = 0;
-  #heardMs = nowMs();
+  readonly #bornKey: string;
+  readonly #silence: Silence;
+  /** Which start of which server it is, once it was greeted and while there is no doubt of it. */
+  #runId: string | undefined;
+  #claim: Script | undefined;
   /** By how much its clock was ahead of ours, in µs, when it was last asked: all the way there included. */
   aheadUs: number | undefined;
 
-  constructor(where: string, settings: RedisSettings, timeoutMs: number) {
+  constructor(where: string, settings: RedisSettings, timeoutMs: number, all: readonly QuorumNode[]) {
     this.where = where;
-    this.#timeoutMs = timeoutMs;
+    this.#all = all;
     this.#link = new RedisLink(settings, () => {});
-    this.#claim = claimScript(settings);
+    this.#bornKey = bornKey(settings.prefix);
+    this.#silence = new Silence(timeoutMs);
   }
 
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     return this.#ask((client) => runScript(client, script, keys, args));
   }
 
+  /** Who is there, and since when it remembers. Can declare that nothing has been lost there. */
+  greet(declaration: readonly string[] = []): Promise<Greeting> {
+    return this.#ask(async (client) => (await this.#meet(client, declaration)).greeting);
+  }
+
   /**
-   * Asks for a vote. Scripts are gone when a server was started anew, and it has to be noticed if it was: so
-   * whenever its script is sent, and after every failure, the server compares who it is with who it was.
+   * Asks for a vote. Whose it would be must be known before: so whenever the server does not know its script, and
+   * after every failure, it is greeted first, and compares once more who it is with who it was.
    */
   vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
-    // Its answer would come too late to count; what is under way to it already will tell when it is back.
-    if (this.#silent()) return Promise.reject(this.silence());
-    const sentMs = nowMs();
-    const verified = [...args, "verify"];
-    const doubtful = this.#doubtful;
-    const asked = this.#ask((client) =>
-      client.evalSha(this.#claim, keys, doubtful ? verified : args).catch(async (error: unknown) => {
+    // What is under way to it already will tell when it is back.
+    if (this.#silence.lasts) return Promise.reject(this.silence());
+    let sentMs = nowMs();
+    let sentLate = false;
+    const afterGreeting = async (client: RedisClient) => {
+      // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
+      const { script } = await this.#meet(client, []);
+      sentMs = nowMs();
+      sentLate = true;
+      return runScript(client, script, keys, [...args, "verify"]);
+    };
+    const asked = this.#ask((client) => {
+      if (this.#claim === undefined) return afterGreeting(client);
+      return client.evalSha(this.#claim, keys, args).catch((error: unknown) => {
         if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-        // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
-        await runScript(client, SCRIPTS.greet, keys.slice(-1), []);
-        return client.evalText(this.#claim, keys, verified);
-      }),
-    );
+        return afterGreeting(client);
+      });
+    });
     return asked.then(
       (reply) => {
-        if (doubtful) this.#doubtful = false;
         const vote = readVote(reply, grantMs, this.where);
-        if (vote.state === "granted") this.aheadUs = vote.atUs - sentMs * 1000;
-        return vote;
+        if (vote.state !== "granted") return vote;
+        this.aheadUs = vote.atUs - sentMs * 1000;
+        return sentLate ? { ...vote, sentLate } : vote;
       },
       (error: unknown) => {
-        this.#doubtful = true;
+        this.#doubt();
         throw error;
       },
     );
@@ -87,34 +105,38 @@ export class QuorumNode {
   }
 
   close(): Promise<void> {
+    this.#silence.end();
     return this.#link.close();
   }
 
-  #silent(): boolean {
-    if (this.#unanswered >= MOST_UNANSWERED) return true;
-    return this.#unanswered > 0 && nowMs() - this.#heardMs > this.#timeoutMs;
+  /**
+   * A server forgets scripts when it is started anew, and has those of all its users together. So each start of
+   * each server, database and prefix has a script of its own, which is known where it was greeted, and only there.
+   */
+  async #meet(client: RedisClient, declaration: readonly string[]) {
+    const reply = await runScript(client, SCRIPTS.greet, [this.#bornKey], declaration);
+    const greeting = readGreeting(reply, this.where);
+    const twin = this.#all.find((other) => other !== this && other.#runId === greeting.runId);
+    if (twin !== undefined) {
+      this.#doubt();
+      throw invalidOption(
+        `redlock: ${twin.where} and ${this.where} are the same server, and one server has one vote.`,
+      );
+    }
+    const script = makeScript(`${LUA.claim}\n-- ${greeting.born}\n`);
+    this.#runId = greeting.runId;
+    this.#claim = script;
+    return { greeting, script };
   }
 
-  #ask(work: (client: RedisClient) => Promise<unknown>): Promise<unknown> {
-    if (this.#unanswered++ === 0) this.#heardMs = nowMs();
-    const answered = () => {
-      this.#unanswered--;
-      this.#heardMs = nowMs();
-    };
+  #doubt(): void {
+    this.#runId = undefined;
+    this.#claim = undefined;
+  }
+
+  #ask<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     const asked = this.#link.use(work);
-    asked.then(answered, () => void this.#unanswered--);
+    this.#silence.listen(asked);
     return asked;
   }
-}
-
-/**
- * That a server does not know this script is how its start is noticed. A server remembers scripts for all of its
- * users together: so those of another prefix or database, who look after their own, must have another one.
- */
-function claimScript({ prefix, address, client }: RedisSettings): Script {
-  // As ioredis and node-redis call it.
-  const { options } = (client ?? {}) as { options?: { db?: number; database?: number; keyPrefix?: string } };
-  const db = address?.db ?? options?.db ?? options?.database ?? 0;
-  const whose = JSON.stringify([prefix, db, options?.keyPrefix]);
-  return makeScript(`${LUA.claim}\n-- ${whose}\n`);
 }

@@ -1,19 +1,12 @@
-import { nowMs } from "../../core/clock.js";
-import { invalidOption } from "../../core/errors.js";
-import { gather, SOON } from "./gather.js";
-import { bornKey } from "./keys.js";
-import { type QuorumNode, SCRIPTS } from "./node.js";
+import { isLockError } from "../../core/errors.js";
+import { gather, type Reply, SOON } from "./gather.js";
+import type { QuorumNode } from "./node.js";
 import type { QuorumSettings } from "./options.js";
+import type { Greeting } from "./replies.js";
+import { failuresOf, notAllNew } from "./reports.js";
 import { majorityOf } from "./tally.js";
 
-/** How old the news may be that no node was ever used. */
-const FRESH_NEWS_MS = 2_000;
-
-interface Greeting {
-  readonly node: QuorumNode;
-  readonly runId: string;
-  readonly unused: boolean;
-}
+type Replies = readonly (Reply<Greeting> | undefined)[];
 
 /**
  * Before the first question all nodes are greeted: connecting takes longer than a vote may take, one server
@@ -41,47 +34,42 @@ export class Opening {
   }
 
   async #greetAll(): Promise<void> {
-    let greetings = await this.#round();
-    this.#assertDistinct(greetings);
-    if (!this.#settings.fresh) return;
-    // Now that they are connected: it takes all of them, and the news must be new.
-    const startMs = nowMs();
-    greetings = await this.#round();
-    const unused = greetings.length === this.#nodes.length && greetings.every((greeting) => greeting.unused);
-    if (!unused || nowMs() - startMs > FRESH_NEWS_MS) return;
-    await Promise.allSettled(this.#nodes.map((node) => this.#greet(node, ["declare"])));
+    const replies = await this.#round();
+    const failures = failuresOf(this.#nodes, replies);
+    const twice = failures.find(({ error }) => isLockError(error, "invalid-option"));
+    if (twice !== undefined) throw twice.error;
+    if (!this.#mayBeNew(replies)) return;
+    // Whoever asks the others meanwhile would make them wait for what nobody can have forgotten.
+    if (failures.length > 0) throw notAllNew(failures);
+    const declared = this.#nodes.map((node, index) => {
+      const reply = replies[index];
+      const mark = reply !== undefined && "answer" in reply ? reply.answer.born : "";
+      return node.greet([String(this.#settings.maxTtlMs), "declare", mark]);
+    });
+    await Promise.allSettled(declared);
   }
 
-  #round(): Promise<readonly Greeting[]> {
+  #round(): Promise<Replies> {
     const majority = majorityOf(this.#nodes.length);
-    return gather<QuorumNode, Greeting, readonly Greeting[]>({
+    return gather<QuorumNode, Greeting, Replies>({
       nodes: this.#nodes,
-      ask: (node) => this.#greet(node, []),
+      ask: (node) => node.greet(),
       timeoutMs: 2 * this.#settings.timeoutMs,
       decide: (replies, over) => {
-        const answers = replies.flatMap((reply) => (reply && "answer" in reply ? [reply.answer] : []));
         // Of those who cannot be reached now, each question will tell.
-        if (over) return answers;
-        return answers.length >= majority && !this.#settings.fresh ? SOON : undefined;
+        if (over) return [...replies];
+        return answersIn(replies).length >= majority && !this.#mayBeNew(replies) ? SOON : undefined;
       },
       silent: (node) => node.silence(),
     });
   }
 
-  async #greet(node: QuorumNode, declare: readonly string[]): Promise<Greeting> {
-    const { prefix, maxTtlMs } = this.#settings;
-    const reply = await node.run(SCRIPTS.greet, [bornKey(prefix)], [String(maxTtlMs), ...declare]);
-    const [runId, unused] = reply as [string, number];
-    return { node, runId: String(runId), unused: Number(unused) === 1 };
+  /** It takes all of them: one that was asked before is enough to know that the quorum is not new. */
+  #mayBeNew(replies: Replies): boolean {
+    return this.#settings.fresh && answersIn(replies).every(({ unused }) => unused);
   }
+}
 
-  #assertDistinct(greetings: readonly Greeting[]): void {
-    for (const { node, runId } of greetings) {
-      const twin = greetings.find((other) => other.runId === runId && other.node !== node);
-      if (twin === undefined) continue;
-      throw invalidOption(
-        `redlock: ${twin.node.where} and ${node.where} are the same server, and one server has one vote.`,
-      );
-    }
-  }
+function answersIn(replies: Replies): readonly Greeting[] {
+  return replies.flatMap((reply) => (reply && "answer" in reply ? [reply.answer] : []));
 }

@@ -1,5 +1,5 @@
 import type { Gone, Renewal, RenewRequest } from "../../core/backend.js";
-import { gather, type Reply } from "./gather.js";
+import { gather, type Reply, Soon } from "./gather.js";
 import { lockKeys } from "./keys.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { QuorumSettings } from "./options.js";
@@ -14,7 +14,7 @@ export function renewAll(
   nodes: readonly QuorumNode[],
   settings: QuorumSettings,
   claims: readonly RenewRequest[],
-  timeoutMs: number,
+  timeoutOf: (ttlMs: number) => number,
 ): Promise<readonly Renewal[]> {
   const keys = claims.flatMap(({ name }) => lockKeys(settings.prefix, name));
   const each = claims.flatMap(({ id, ticket, ttlMs }) => [
@@ -23,15 +23,18 @@ export function renewAll(
     String(Math.round(ttlMs * 1000)),
   ]);
   const args = [String(settings.retentionMs), ...each];
+  const timesMs = claims.map(({ ttlMs }) => timeoutOf(ttlMs));
   return gather<QuorumNode, Answers, readonly Renewal[]>({
     nodes,
     ask: async (node) => readExtensions(await node.run(SCRIPTS.renew, keys, args), node.where),
-    timeoutMs,
+    // One that is nearly over must not cost the others theirs: each has its own time.
+    timeoutMs: Math.max(...timesMs),
     decide: (replies, over) => {
       const renewals = claims.map((_, index) => renewalOf(replies, index));
       const decided = renewals.filter((renewal) => renewal !== undefined);
       if (decided.length === claims.length) return decided;
-      if (!over) return undefined;
+      // And those of which it is known must not wait longer than they would have for the others.
+      if (!over) return new Soon(Math.min(...timesMs.filter((_, index) => renewals[index] !== undefined)));
       const error = noQuorum(nodes.length, majorityOf(nodes.length), failuresOf(nodes, replies));
       return renewals.map((renewal): Renewal => renewal ?? { state: "unknown", error });
     },

@@ -11,6 +11,8 @@ export type Vote =
       readonly ticket: number;
       readonly atUs: number;
       readonly remainingMs: number;
+      /** The server had to be greeted first, so what was sent after this claim may have come there before it. */
+      readonly sentLate?: boolean;
     }
   | {
       readonly state: "refused";
@@ -22,6 +24,13 @@ export type Vote =
   | { readonly state: "young"; readonly votesInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
   | Gone;
+
+/** Who a node is, and what it remembers; `unused` if it has never been asked for a vote. */
+export interface Greeting {
+  readonly runId: string;
+  readonly born: string;
+  readonly unused: boolean;
+}
 
 export type Extension = { readonly state: "held"; readonly remainingMs: number } | Gone;
 
@@ -49,6 +58,12 @@ export function readVote(reply: unknown, grantMs: number, where: string): Vote {
     default:
       throw notOurs(where);
   }
+}
+
+export function readGreeting(reply: unknown, where: string): Greeting {
+  const [runId, born] = listOf(reply, where).map(String);
+  if (runId === undefined || born === undefined) throw notOurs(where);
+  return { runId, born, unused: born.startsWith("new ") };
 }
 
 export function readExtensions(reply: unknown, where: string): readonly Extension[] {

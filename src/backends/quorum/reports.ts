@@ -49,6 +49,16 @@ export function noQuorum(
     : backendError(text, { ...about, retryable: false });
 }
 
+/** A quorum that is said to be new can be told so only when all of its servers can be. */
+export function notAllNew(failures: readonly Report[]): LockError {
+  const retryable = failures.every(({ error }) => !isLockError(error) || error.retryable);
+  const why = failures.map(describe).join("; ");
+  return backendError(
+    `whether this quorum is new, as { fresh: true } says, is known when all of its servers answer: ${why}`,
+    { retryable, cause: failures[0]?.error },
+  );
+}
+
 function describe({ node, error, votesInMs }: Report): string {
   if (votesInMs !== undefined) {
     return `${node.where} has lost its memory or is new, and votes in ${formatMs(votesInMs)}`;
