@@ -4,6 +4,7 @@ export type { CircleStep } from "./core/circle.js";
 export type { Owner } from "./core/claim.js";
 export type { Duration } from "./core/duration.js";
 export {
+  CapacityMismatchError,
   isLockError,
   LeaseLostError,
   LockError,
@@ -27,6 +28,7 @@ export { createLocks, type Locks, type LocksOptions } from "./locks/locks.js";
 export type { MutexOptions } from "./locks/mutex.js";
 export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
 export type { ReadWriteLock } from "./locks/read-write.js";
+export type { ResizeOptions } from "./locks/resize.js";
 export type { PermitOptions, Semaphore, SemaphoreOptions } from "./locks/semaphore.js";
 export type {
   WebLock,

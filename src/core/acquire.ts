@@ -9,7 +9,8 @@ import { Hold } from "./hold.js";
 import { POLL_MS } from "./lookout.js";
 import { groupOf } from "./names.js";
 import { Place, type PlaceListener } from "./place.js";
-import { outage, refusal, tooSlow } from "./refusals.js";
+import { outage, queueFull, tooSlow } from "./refusals.js";
+import { AgreedCapacity } from "./resizing.js";
 import { timeoutError } from "./timeout.js";
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
@@ -34,6 +35,7 @@ class Wait implements PlaceListener, Cancellable {
   readonly name: string;
   readonly #connection: Connection;
   readonly #ask: Ask;
+  readonly #capacity: AgreedCapacity;
   readonly #startMs = nowMs();
   readonly #deadlineMs: number;
   #place: Place;
@@ -58,6 +60,7 @@ class Wait implements PlaceListener, Cancellable {
     this.name = ask.name;
     this.#connection = connection;
     this.#ask = ask;
+    this.#capacity = new AgreedCapacity(ask);
     this.#deadlineMs = this.#startMs + ask.waitMs;
     this.#place = this.#newPlace();
   }
@@ -98,7 +101,7 @@ class Wait implements PlaceListener, Cancellable {
       const granted = next === "granted" || (this.#grantedByRing && this.#place.trusted());
       // Whatever was granted: if it has been taken away meanwhile, it is not a lease.
       if (granted && this.#gone === undefined) {
-        return new Hold(this.#connection, this.#place, this.#ask);
+        return new Hold(this.#connection, this.#place, this.#capacity.ask);
       }
       if (nowMs() >= this.#deadlineMs) await this.#giveUp();
     }
@@ -142,15 +145,29 @@ class Wait implements PlaceListener, Cancellable {
       case "gone":
         this.#gone = answer;
         return "again";
+      case "capacity-mismatch":
+        return this.#mismatched(answer.capacity);
       default:
         this.#turnedAway = true;
-        throw refusal(this.#ask, answer);
+        throw queueFull(this.#ask, answer.waiters);
     }
+  }
+
+  /** Another capacity is in force: it agrees, waits for whoever is just changing it, or leaves. */
+  #mismatched(capacity: number): Promise<Next> | Next {
+    this.#turnedAway = true;
+    const againInMs = this.#capacity.mismatched(capacity);
+    this.#turnedAway = false;
+    if (againInMs === 0) return this.#askOnce();
+    this.#againAtMs = nowMs() + againInMs;
+    return this.#ask.waitMs === 0 ? "refused" : "sleep";
   }
 
   /** The answer, or an error as soon as somebody interrupts; the request itself goes on by itself. */
   #send(): Promise<Answer> {
-    const asked = this.#connection.backend.claim(claimRequest(this.#connection, this.#ask, this.#place));
+    const asked = this.#connection.backend.claim(
+      claimRequest(this.#connection, this.#capacity.ask, this.#place),
+    );
     const first = this.#inFlight === undefined;
     this.#inFlight = asked;
     // Most questions are the first, are answered at once, and nobody can call them off but a closing.
@@ -248,6 +265,9 @@ class Wait implements PlaceListener, Cancellable {
     this.#connection.events.emit({ type: "place-lost", ...this.#about(), reason: gone.reason });
     this.#connection.leave(this.#place);
     this.#gone = undefined;
+    this.#turnedAway = true;
+    this.#capacity.lostPlace(gone.reason);
+    this.#turnedAway = false;
     this.#grantedByRing = false;
     this.#place = this.#newPlace();
     this.#connection.enter(this.#place);

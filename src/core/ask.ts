@@ -8,6 +8,8 @@ export interface Ask {
   readonly name: string;
   readonly weight: number;
   readonly capacity: number;
+  /** Takes over the capacity that is in force. */
+  readonly adopts?: boolean;
   readonly ttlMs: number;
   readonly fixed: boolean;
   readonly minHoldMs: number;

@@ -97,7 +97,19 @@ export class LeaseLostError extends LockError {
   }
 }
 
+export class CapacityMismatchError extends LockError {
+  declare readonly code: "capacity-mismatch";
+  /** What is in force. */
+  readonly capacity: number;
+
+  constructor(message: string, details: { name: string; capacity: number }) {
+    super("capacity-mismatch", message, { name: details.name });
+    this.capacity = details.capacity;
+  }
+}
+
 interface ErrorByCode {
+  "capacity-mismatch": CapacityMismatchError;
   timeout: LockTimeoutError;
   lost: LeaseLostError;
 }

@@ -1,26 +1,15 @@
 import type { Ask } from "./ask.js";
-import type { Answer } from "./backend.js";
 import { formatMs } from "./duration.js";
 import { backendError, LockError } from "./errors.js";
 
 // Why a wait ends without a lease, other than by its own time.
 
-/** The engine has kept nothing, for a reason that asking again does not mend. */
-export function refusal(
-  ask: Ask,
-  answer: Extract<Answer, { state: "queue-full" | "capacity-mismatch" }>,
-): LockError {
-  if (answer.state === "queue-full") {
-    return new LockError(
-      "queue-full",
-      `"${ask.name}" already has ${answer.waiters} waiting, and maxWaiters is ${ask.maxWaiters}. Try later, or shed the load.`,
-      { name: ask.name, retryable: true },
-    );
-  }
+/** The engine has kept nothing, because too many wait already. */
+export function queueFull({ name, maxWaiters }: Ask, waiters: number): LockError {
   return new LockError(
-    "capacity-mismatch",
-    `"${ask.name}" is in use with a capacity of ${answer.capacity}, and this claim says ${ask.capacity}. Let everybody agree on the number of permits.`,
-    { name: ask.name },
+    "queue-full",
+    `"${name}" already has ${waiters} waiting, and maxWaiters is ${maxWaiters}. Try later, or shed the load.`,
+    { name, retryable: true },
   );
 }
 

@@ -59,6 +59,26 @@ export async function forceAhead(
   }
 }
 
+const MOST_ROUNDS = 100;
+
+/** Everybody who stands behind that ticket, until nobody does. */
+export async function forceBehind(
+  connection: Connection,
+  name: string,
+  ticket: bigint,
+  force: Force,
+): Promise<void> {
+  for (let round = 0; round < MOST_ROUNDS; round++) {
+    let behind = 0;
+    for await (const { claims } of connection.backend.list({ name })) {
+      const waiting = claims.filter((claim) => claim.ticket > ticket);
+      behind = waiting.length;
+      await Promise.all(waiting.map((claim) => connection.backend.release(claim, force)));
+    }
+    if (behind === 0) return;
+  }
+}
+
 /** Of a long queue only its beginning, unless all of that holds. */
 async function* holdersOf(connection: Connection, name: string): AsyncIterable<ResourceRecord> {
   for await (const record of connection.backend.list({ name, limit: MOST_LOOKED_AT })) {

@@ -82,8 +82,11 @@ export class Locks {
     return createReadWrite(this.#connection, this.#name(name), options, this.#defaults);
   }
 
-  /** So many permits; each lease has one of them, or as many as it asks for. */
-  semaphore(name: LockName, permits: number, options: SemaphoreOptions = {}): Semaphore {
+  /**
+   * So many permits; each lease has one of them, or as many as it asks for. Without a number it takes over the one
+   * that is in force.
+   */
+  semaphore(name: LockName, permits?: number, options: SemaphoreOptions = {}): Semaphore {
     return createSemaphore(this.#connection, this.#name(name), permits, options, this.#defaults);
   }
 

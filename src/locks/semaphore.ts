@@ -7,6 +7,7 @@ import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
+import { capacityInForce, type ResizeOptions, resizeTo } from "./resize.js";
 
 /** More than anybody needs, and less than what is exclusive. */
 const MOST_PERMITS = 1_000_000_000;
@@ -19,33 +20,37 @@ export interface PermitOptions extends Omit<AcquireOptions, "reentrant"> {
 export type SemaphoreOptions = Omit<LockOptions, "reentrant">;
 
 /** A bounded number of permits. They belong to leases, so they come back after a crash, too. */
-export type Semaphore = Lockable<SharedLease, PermitOptions>;
+export interface Semaphore extends Lockable<SharedLease, PermitOptions> {
+  /**
+   * Changes the number of permits for everybody. It waits in the queue until nobody holds any, so no permit is ever
+   * taken away; those who wait behind it enter again, and who needs more than there are now fails.
+   */
+  resize(permits: number, options?: ResizeOptions): Promise<void>;
+}
 
 const KNOWN = new Set<string>(["maxWaiters"] satisfies (keyof SemaphoreOptions)[]);
 
 export function createSemaphore(
   connection: Connection,
   name: string,
-  permits: number,
+  permits: number | undefined,
   options: SemaphoreOptions,
   times: Times,
 ): Semaphore {
   knownOptions(options, KNOWN, `semaphore "${name}"`);
-  if (!isCount(permits)) {
-    throw invalidOption(`permits: must be a whole number from 1 to ${MOST_PERMITS}.`, name);
-  }
+  if (permits !== undefined) checkPermits(permits, name);
   needsQueue(connection, name, "semaphore");
   return new PermitLock(connection, name, permits, readLockOptions(connection, name, options, times));
 }
 
-class PermitLock extends Holdable<SharedLease, PermitOptions> {
+class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semaphore {
   readonly name: string;
   /** @internal */
   readonly connection: Connection;
-  readonly #permits: number;
+  readonly #permits: number | undefined;
   readonly #defaults: Defaults;
 
-  constructor(connection: Connection, name: string, permits: number, defaults: Defaults) {
+  constructor(connection: Connection, name: string, permits: number | undefined, defaults: Defaults) {
     super();
     this.connection = connection;
     this.name = name;
@@ -56,23 +61,32 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> {
   /** @internal */
   async enter(options: PermitOptions = {}, besides: readonly AnyLease[] = []): Promise<SharedLease | Taken> {
     const { connection, name } = this;
-    const capacity = this.#permits;
     const { weight = 1, ...others } = options;
     if ("reentrant" in others)
       throw invalidOption("reentrant: permits are counted, not entered again.", name);
-    if (!isCount(weight) || weight > capacity) {
-      throw invalidOption(
-        `weight: must be a whole number from 1 to ${capacity}, the number of permits.`,
-        name,
-      );
+    const most = this.#permits ?? MOST_PERMITS;
+    if (!isCount(weight) || weight > most) {
+      throw invalidOption(`weight: must be a whole number from 1 to ${most}, the number of permits.`, name);
     }
-    const ask = readOptions({ name, weight, capacity }, others, this.#defaults);
+    const asked = readOptions({ name, weight, capacity: weight }, others, this.#defaults);
+    const capacity = this.#permits ?? (await capacityInForce(connection, name));
+    const ask = { ...asked, capacity, adopts: this.#permits === undefined };
     const outer = chainOf(options.within);
     const inChain = weightInChain(outer, connection, name);
     if (ask.waitMs > 0 && inChain + weight > capacity) throw ownPermits(name, inChain, weight, capacity);
     const hold = await granted(connection, ask, shownHolds(outer, connection, besides));
     return hold === undefined ? takenBy(connection, name) : new SharedLease(hold, outer);
   }
+
+  async resize(permits: number, options: ResizeOptions = {}): Promise<void> {
+    checkPermits(permits, this.name);
+    await resizeTo(this.connection, this.name, permits, options, this.#defaults);
+  }
+}
+
+function checkPermits(permits: unknown, name: string): void {
+  if (isCount(permits)) return;
+  throw invalidOption(`permits: must be a whole number from 1 to ${MOST_PERMITS}.`, name);
 }
 
 function isCount(value: unknown): value is number {

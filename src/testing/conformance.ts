@@ -1,3 +1,4 @@
+import type { Disguise } from "./disguise.js";
 import type { Harness, Runner } from "./harness.js";
 import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
@@ -17,9 +18,15 @@ import { seeing } from "./suite/seeing.js";
 import { semaphore } from "./suite/semaphore.js";
 import { web } from "./suite/web.js";
 
-const SUITE: Readonly<Record<string, readonly Case[]>> = {
+type Suite = Readonly<Record<string, readonly Case[]>>;
+
+const OF_A_MUTEX: Suite = {
   "mutual exclusion": exclusion,
   "the queue": queue,
+};
+
+const MUTEX: Suite = {
+  ...OF_A_MUTEX,
   "expiry, renewal and loss": loss,
   "crashes and pauses of processes": crashes,
   "faults of the network": network,
@@ -27,6 +34,9 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   options,
   "seeing and forcing": seeing,
   closing,
+};
+
+const KINDS: Suite = {
   "read and write": readWrite,
   semaphores: semaphore,
   "several as one": all,
@@ -37,30 +47,44 @@ const SUITE: Readonly<Record<string, readonly Case[]>> = {
   "waiting in a circle": circles,
 };
 
+/** What has to be as good as a mutex. Both need an order, which a mutex does not. */
+const DISGUISES: readonly Disguise[] = ["write side", "last permit"];
+
 /**
  * Every promise that locks make, as named tests. An engine runs them with a few lines, on a real server;
  * what it cannot run carries its reason.
  */
 export function conformance(runner: Runner, harness: Harness): void {
-  runner.describe(`conformance: ${harness.engine}`, () => {
-    for (const [subject, cases] of Object.entries(SUITE)) {
-      runner.describe(subject, () => {
+  const subjects = (suite: Suite, more: readonly Need[] = [], as?: Disguise) => {
+    for (const [name, cases] of Object.entries(suite)) {
+      const needing = cases.map((one) => ({ ...one, needs: [...more, ...(one.needs ?? [])] }));
+      runner.describe(as === undefined ? name : `${name}, by the ${as}`, () => {
         // Those that may run side by side stand side by side, or they would not.
-        for (const one of cases) if (!one.waits) register(runner, harness, one);
-        for (const one of cases) if (one.waits) register(runner, harness, one);
+        for (const one of needing) if (!one.waits) register(runner, harness, one, as);
+        for (const one of needing) if (one.waits) register(runner, harness, one, as);
       });
     }
+  };
+  runner.describe(`conformance: ${harness.engine}`, () => {
+    subjects(MUTEX);
+    subjects(KINDS, ["kinds"]);
+    for (const as of DISGUISES) subjects(OF_A_MUTEX, ["kinds", "queue"], as);
   });
 }
 
-function register(runner: Runner, harness: Harness, { name, needs = [], waits, run }: Case): void {
+function register(
+  runner: Runner,
+  harness: Harness,
+  { name, needs = [], waits, run }: Case,
+  as?: Disguise,
+): void {
   const missing = needs.map((need) => reasonWithout(harness, need)).find((reason) => reason !== undefined);
   if (missing !== undefined) {
     runner.skip(name, missing);
     return;
   }
   const body = async () => {
-    const bench = new Bench(harness);
+    const bench = new Bench(harness, as);
     try {
       await run(bench);
     } finally {

@@ -38,6 +38,8 @@ export interface Harness {
   readonly network: ProxiedBackend | { readonly skip: string };
   /** Makes the engine forget everything, as a flush or a lossy failover would; or why it cannot. */
   readonly wipe: (() => Promise<void>) | { readonly skip: string };
+  /** Why only the mutex is looked at, where another harness of the same engine shows the other kinds. */
+  readonly kinds?: { readonly skip: string };
   /** Why there are no cells, where the engine keeps no values. */
   readonly cells?: { readonly skip: string };
   /** Why nobody can be seen waiting, where the engine keeps no queue. */

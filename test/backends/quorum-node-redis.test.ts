@@ -1,6 +1,9 @@
 import { conformance } from "locktender/testing";
 import { shared } from "../servers/shared.js";
 import { quorumHarness } from "../support/quorum-harness.js";
-import { oneByOne } from "../support/runner.js";
+import { oneByOne, otherKinds } from "../support/runner.js";
 
-conformance(oneByOne, await quorumHarness("redis", await shared("redlock")));
+conformance(oneByOne, {
+  ...(await quorumHarness("redis", await shared("redlock"))),
+  ...otherKinds("ioredis"),
+});

@@ -231,7 +231,11 @@ export const BUGS: readonly Bug[] = [
   {
     name: "run that hides the loss of its lease",
     edits: [
-      { file: "locks/run.js", find: "hold.lost !== undefined || overran", replace: "false" },
+      {
+        file: "locks/run.js",
+        find: "overran || lease.holds.some((hold) => hold.lost !== undefined)",
+        replace: "false",
+      },
       { file: "locks/run.js", find: "if (!stillOurs)", replace: "if (false)" },
     ],
     caughtBy: [MEMORY, "run rejects with the loss"],

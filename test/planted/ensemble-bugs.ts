@@ -50,8 +50,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       { file: "backends/zookeeper/wire.js", find: "if (pending.request.writes)", replace: "if (true)" },
       {
         file: "backends/zookeeper/session.js",
-        find: "this.client.send(setData(this.#path, NOTHING))",
-        replace: "this.client.send(getData(this.#path, false))",
+        find: "const written = await this.client.send(setData(this.#path, NOTHING))",
+        replace: "const written = await this.client.send(getData(this.#path, false))",
       },
     ],
     caughtBy: [ZOOKEEPER_FAULTS, "the client's server is cut off from the leader, and its pings lie"],

@@ -5,7 +5,12 @@ import { bornKey, LUA } from "#lib/backends/quorum/keys.js";
 import { hostsOf } from "./hosts-of.js";
 
 const MAX_TTL_MS = 60_000;
-const NO_QUEUE = "a quorum keeps no queue: nobody is seen waiting, and there is no order among processes";
+
+/** What it cannot promise, and why. */
+export const quorumLacks = {
+  cells: { skip: "a quorum keeps locks, and no values" },
+  queue: { skip: "a quorum keeps no queue: nobody is seen waiting, and there is no order among processes" },
+} as const satisfies Partial<Harness>;
 
 /** Tells servers that they are new, as the option does, but whatever else the machine has to do. */
 export async function declareNew(ports: readonly number[], prefix: string, maxTtlMs: number): Promise<void> {
@@ -41,8 +46,7 @@ export async function quorumHarness(
       await forget(ports, prefix);
       await declareNew(ports, prefix, MAX_TTL_MS);
     },
-    cells: { skip: "a quorum keeps locks, and no values" },
-    queue: { skip: NO_QUEUE },
+    ...quorumLacks,
   };
 }
 

@@ -9,5 +9,10 @@ export const runner: Runner = {
   skip: (name, reason) => test.skip(`${name} [${reason}]`),
 };
 
+/** For all but one of several ways to the same engine. */
+export const otherKinds = (shownBy: string) => ({
+  kinds: { skip: `the same operations, as shown by ${shownBy}` },
+});
+
 /** For engines whose answers take many processes: on a busy machine, each case has them to itself. */
 export const oneByOne: Runner = { describe, test, skip: runner.skip };

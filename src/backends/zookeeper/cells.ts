@@ -4,7 +4,7 @@ import { againIfExpired, type Desk } from "./desk.js";
 import { isRefusal, unless } from "./errors.js";
 import { encodeName } from "./names.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getData, MODE, remove, type Stat, setData, sync } from "./protocol.js";
+import { create, ERROR, getData, MODE, removeIf, type Stat, setData, sync } from "./protocol.js";
 import type { Session } from "./session.js";
 
 /** What a cell's node holds; nothing at all if it was deleted. */
@@ -105,7 +105,7 @@ export class ZooKeeperCells implements CellStore {
   #removeLater(name: string, version: number): void {
     const path = this.#path(name);
     this.#desk.timers.later(REMOVED_AFTER_MS, () => {
-      const removed = this.#desk.sessions.any().then(({ client }) => client.send(remove(path, version)));
+      const removed = this.#desk.sessions.any().then(({ client }) => client.send(removeIf(path, version)));
       // Whoever comes across it next tries again.
       removed.catch(() => undefined);
     });

@@ -110,7 +110,12 @@ export function create(
   };
 }
 
-export function remove(path: string, version = -1): Request<void> {
+export function remove(path: string): Request<void> {
+  return removeIf(path, -1);
+}
+
+/** Only if it was changed that often; -1: however often. */
+export function removeIf(path: string, version: number): Request<void> {
   return {
     op: OP.delete,
     writes: true,

@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
 import { isLockError } from "../../core/errors.js";
 import { createLocks, type Locks, type LocksOptions } from "../../locks/locks.js";
+import { type Disguise, disguised, takeAllButOne } from "../disguise.js";
 import { asOne, type FaultProxy, startFaultProxy } from "../faults.js";
 import type { Harness } from "../harness.js";
 import { WorkerProcess } from "../worker-process.js";
 
 /** What a case cannot run without. */
-export type Need = "processes" | "network" | "wipe" | "queue" | "cells";
+export type Need = "processes" | "network" | "wipe" | "queue" | "cells" | "kinds";
 
 /** One promise, as a test. */
 export interface Case {
@@ -29,9 +30,14 @@ let lastName = 0;
 export class Bench {
   readonly harness: Harness;
   readonly #tidy: (() => Promise<unknown>)[] = [];
+  readonly #as: Disguise | undefined;
+  #drainer: Locks | undefined;
+  readonly #drained = new Map<string, Promise<void>>();
 
-  constructor(harness: Harness) {
+  /** `as`: what stands in for every mutex. */
+  constructor(harness: Harness, as?: Disguise) {
     this.harness = harness;
+    this.#as = as;
   }
 
   /** A name that no other case uses. */
@@ -40,7 +46,15 @@ export class Bench {
   }
 
   connect(options: LocksOptions = {}, wrap: (backend: Backend) => Backend = (backend) => backend): Locks {
-    return this.#track(createLocks(wrap(this.harness.open()), options));
+    const locks = this.#track(createLocks(wrap(this.harness.open()), options));
+    return this.#as === undefined ? locks : disguised(locks, this.#as, (name) => this.#drain(name));
+  }
+
+  #drain(name: string): Promise<void> {
+    this.#drainer ??= this.#track(createLocks(this.harness.open()));
+    const drained = this.#drained.get(name) ?? takeAllButOne(this.#drainer, name);
+    this.#drained.set(name, drained);
+    return drained;
   }
 
   backend(): Backend {

@@ -8,22 +8,17 @@ export const options: readonly Case[] = [
     waits: true,
     async run(bench) {
       const name = bench.name();
-      const locks = bench.connect({ ttl: 200 });
+      const locks = bench.connect({ ttl: TTL_MS / 2 });
       const startedAt = performance.now();
       assert.deepEqual(await locks.mutex(name).tryRun({ minHold: TTL_MS }, () => "done"), {
         ran: true,
         value: "done",
       });
+      const other = bench.connect();
       for (let round = 0; round < 3; round++) {
-        assert.equal(
-          (
-            await bench
-              .connect()
-              .mutex(name)
-              .tryRun(() => "again")
-          ).ran,
-          false,
-        );
+        const { ran } = await other.mutex(name).tryRun(() => "again");
+        // A busy machine may have taken so long for it that it was allowed.
+        if (performance.now() - startedAt < TTL_MS) assert.equal(ran, false);
         await sleep(100);
       }
       await bench.connect().mutex(name).acquire();
@@ -54,12 +49,13 @@ export const options: readonly Case[] = [
       const holder = await bench.connect().mutex(name).acquire();
       const waiting = bench.connect().mutex(name).acquire({ minHold: 400 });
       await sleep(450);
+      // It cannot have been granted before this.
+      const releasedAt = performance.now();
       await holder.release();
       const lease = await waiting;
-      const grantedAt = performance.now();
       assert.equal(await lease.release(), true);
       await bench.connect().mutex(name).acquire();
-      assert(performance.now() - grantedAt >= 350);
+      assert(performance.now() - releasedAt >= 400);
     },
   },
   {

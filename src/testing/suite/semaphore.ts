@@ -101,6 +101,72 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
+    name: "without a number the one in force is taken over, also when nobody is there any more",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const adopting = bench.connect().semaphore(name);
+      await assert.rejects(adopting.acquire(), {
+        code: "invalid-option",
+        message: /nobody has set its size/,
+      });
+      const lease = await bench.connect().semaphore(name, 3).acquire({ weight: 2 });
+      assert.equal((await adopting.acquire()).held, true);
+      assert.equal(await adopting.tryAcquire(), null);
+      await assert.rejects(adopting.acquire({ weight: 4 }), { code: "capacity-mismatch" });
+      assert.equal((await bench.connect().inspect(name)).capacity, 3);
+      await lease.release();
+      const idle = bench.name();
+      await bench.connect().semaphore(idle).resize(2);
+      const [one, two] = [bench.connect().semaphore(idle), bench.connect().semaphore(idle)];
+      assert.notEqual(await one.tryAcquire(), null);
+      assert.notEqual(await two.tryAcquire(), null);
+      assert.equal(await two.tryAcquire(), null);
+    },
+  },
+  {
+    name: "resize waits for those who hold, sends those behind it back into the line, and no permit is taken away",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const holder = await locks.semaphore(name, 2).acquire();
+      const resizing = bench.connect().semaphore(name).resize(4);
+      await queued(locks, name, 1);
+      const adopting = [1, 2, 3].map(() => bench.connect().semaphore(name).acquire());
+      const stubborn = bench.connect().semaphore(name, 2).acquire();
+      const refused = assert.rejects(stubborn, { code: "capacity-mismatch" });
+      await queued(locks, name, 5);
+      assert.equal(holder.held, true);
+      assert.deepEqual(await count(locks, name), { holders: 1, waiters: 5 });
+      await holder.release();
+      await resizing;
+      await refused;
+      await Promise.all(adopting);
+      const { capacity, holders } = await locks.inspect(name);
+      assert.deepEqual([capacity, holders.length], [4, 3]);
+    },
+  },
+  {
+    name: "who needs more than there are after a resize fails",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const holder = await locks.semaphore(name, 5).acquire({ weight: 5 });
+      const resizing = bench.connect().semaphore(name, 5).resize(2);
+      await queued(locks, name, 1);
+      const heavy = bench.connect().semaphore(name).acquire({ weight: 3 });
+      const failed = assert.rejects(heavy, { code: "capacity-mismatch", message: /has 2 permits now/ });
+      await queued(locks, name, 2);
+      await holder.release();
+      await Promise.all([resizing, failed]);
+      await assert.rejects(locks.semaphore(name).resize(0), { code: "invalid-option" });
+      await bench.connect().semaphore(name).acquire();
+      await assert.rejects(locks.semaphore(name).resize(3, { wait: 50 }), { code: "timeout" });
+    },
+  },
+  {
     name: "permits that the own call chain holds are not waited for",
     needs: ["queue"],
     async run(bench) {

@@ -1,0 +1,77 @@
+import { conformance, type Harness } from "locktender/testing";
+
+/** What people look for, and the subjects of the suite that show it. */
+const KINDS: Readonly<Record<string, string>> = {
+  mutex: "mutual exclusion",
+  "first come, first served": "the queue",
+  "[read-write](docs/guide/read-write.md)": "read and write",
+  "[semaphore](docs/guide/semaphores.md)": "semaphores",
+  "[several as one](docs/guide/all.md)": "several as one",
+  "[election](docs/guide/election.md)": "election",
+  "[once](docs/guide/once.md)": "once",
+  "[cells](docs/guide/cells.md)": "cells",
+  "[Web Locks](docs/guide/web-locks.md)": "web locks",
+  "circles named": "waiting in a circle",
+};
+
+interface Seen {
+  run: number;
+  skipped: number;
+}
+
+/** How many of the cases of each subject are run on an engine, and how many it cannot run. */
+function seenOn(harness: Harness): ReadonlyMap<string, Seen> {
+  const subjects = new Map<string, Seen>();
+  const around: string[] = [];
+  const now = (): Seen => {
+    const subject = around.at(-1) ?? "";
+    const seen = subjects.get(subject) ?? { run: 0, skipped: 0 };
+    subjects.set(subject, seen);
+    return seen;
+  };
+  // What a test lacks, such as a network in between, says nothing about the engine.
+  const lacks = new Set([harness.queue?.skip, harness.cells?.skip]);
+  conformance(
+    {
+      describe: (name, body) => {
+        around.push(name);
+        body();
+        around.pop();
+      },
+      test: () => void now().run++,
+      skip: (_, reason) => void (lacks.has(reason) ? now().skipped++ : now().run++),
+    },
+    harness,
+  );
+  return subjects;
+}
+
+function said({ run, skipped }: Seen): string {
+  if (skipped === 0) return "yes";
+  return run === 0 ? "no" : "in part";
+}
+
+/** What works where, as a table. */
+export function kindsTable(engines: Readonly<Record<string, Harness>>): string {
+  const columns = Object.entries(engines).map(([engine, harness]) => ({ engine, seen: seenOn(harness) }));
+  const rows = Object.entries(KINDS).map(([kind, subject]) => {
+    const cells = columns.map(({ seen }) => said(seen.get(subject) ?? { run: 0, skipped: 1 }));
+    return [kind, ...cells];
+  });
+  const header = ["", ...columns.map(({ engine }) => engine)];
+  const all = [header, ...rows];
+  const widths = header.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0), 3));
+  const line = (row: readonly string[]) =>
+    `| ${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
+  const reasons = columns.flatMap(({ engine }) => {
+    const { queue, cells } = engines[engine] as Harness;
+    return [queue, cells].flatMap((lack) => (lack === undefined ? [] : [`${engine}: ${lack.skip}.`]));
+  });
+  return [
+    line(header),
+    line(widths.map((width) => "-".repeat(width))),
+    ...rows.map(line),
+    "",
+    ...reasons,
+  ].join("\n");
+}
