@@ -7,8 +7,8 @@ import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { sqlite } from "locktender/sqlite";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import type { Backend } from "#lib/core/backend.js";
 import type { Frame } from "#lib/core/any-lease.js";
+import type { Backend } from "#lib/core/backend.js";
 import { compiled, run } from "./program.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-endurance-"));
