@@ -28,6 +28,11 @@ const DRIZZLE_TRANSACTIONS: Readonly<Record<string, Dialect>> = {
   MySqlTransaction: "mysql",
   SQLiteTransaction: "sqlite",
 };
+/**
+ * Writes nothing, but waits for the file, or fails to get it. In libsql, a prepared statement to which that
+ * happens stays active, and keeps the connection at its old snapshot for as long as nobody collects it.
+ */
+const TAKE_THE_FILE = "DELETE FROM locktender_fence WHERE 0";
 /** A flag in what MySQL says of each statement. */
 const IN_TRANSACTION = 1;
 
@@ -79,7 +84,13 @@ function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction)
 function ofSqlite(database: SqliteTransaction): AnyExecutor {
   if ((database.inTransaction ?? database.isTransaction) === false)
     throw noTransaction("this SQLite database");
-  return { dialect: "sqlite", query: (sql) => database.prepare(sql).all() };
+  return {
+    dialect: "sqlite",
+    query(sql) {
+      database.exec(TAKE_THE_FILE);
+      return database.prepare(sql).all();
+    },
+  };
 }
 
 interface Kysely {
