@@ -20,7 +20,6 @@ export interface AnyExecutor {
 /** What a transaction may have; which of it is there tells whose it is. */
 type Parts = Readonly<Record<string, unknown>>;
 
-const DIALECTS: readonly unknown[] = ["postgres", "mysql", "sqlite"] satisfies Dialect[];
 /** By which Drizzle itself knows its classes, also those of another copy. */
 const DRIZZLE = Symbol.for("drizzle:entityKind");
 const DRIZZLE_TRANSACTIONS: Readonly<Record<string, Dialect>> = {
@@ -51,10 +50,10 @@ function isSqlite(tx: object): tx is SqliteTransaction {
 export function executorOf(tx: object, dialect: Dialect | undefined): AnyExecutor {
   const parts = tx as Parts;
   const has = (part: string) => typeof parts[part] === "function";
-  if (has("query") && DIALECTS.includes(parts.dialect)) return tx as Executor;
+  if (has("query") && typeof parts.dialect === "string") return tx as Executor;
   if (has("$queryRawUnsafe")) return ofPrisma(tx as PrismaTransaction, dialect);
   if (has("executeQuery")) return ofKysely(tx as unknown as Kysely);
-  if (DRIZZLE in tx.constructor) return ofDrizzle(tx as Drizzle);
+  if (has("constructor") && DRIZZLE in tx.constructor) return ofDrizzle(tx as Drizzle);
   if (isSqlite(tx)) return ofSqlite(tx);
   if (has("getConnection")) throw noTransaction("a pool of mysql2");
   if (has("beginTransaction")) return ofMysql(tx as MysqlPromiseTransaction | MysqlCallbackTransaction);
@@ -72,8 +71,15 @@ function noTransaction(what: string): Error {
 
 function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): AnyExecutor {
   if ("totalCount" in client) throw noTransaction("a pool of pg");
-  if (client.getTransactionStatus?.() === "I") throw noTransaction("this client of pg");
-  return { dialect: "postgres", query: async (sql) => rowsOf(await client.query(sql)) };
+  return {
+    dialect: "postgres",
+    async query(sql) {
+      const answer = await client.query(sql);
+      // Not before: a BEGIN may still have been on its way.
+      if (client.getTransactionStatus?.() === "I") throw noTransaction("this client of pg");
+      return rowsOf(answer);
+    },
+  };
 }
 
 function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction): AnyExecutor {

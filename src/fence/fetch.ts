@@ -1,7 +1,7 @@
 import { StaleTokenError } from "../core/errors.js";
 import { type Fenced, type Pass, passOf, readToken } from "./fenced.js";
 import { FENCING_TOKEN, formatToken } from "./header.js";
-import { PROBLEM_JSON, problemType } from "./http.js";
+import { PROBLEM_JSON, problemType } from "./problem.js";
 
 type Fetch = typeof globalThis.fetch;
 

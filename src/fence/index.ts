@@ -10,6 +10,14 @@ export { fence, fenceTable } from "./database.js";
 export type { Fenced, FenceOptions, FenceRefused } from "./fenced.js";
 export { fencedFetch } from "./fetch.js";
 export { FENCING_TOKEN, fencingToken, type RequestLike } from "./header.js";
-export { fenceProblem, type HttpFence, type HttpFenceOptions, httpFence, type Problem } from "./http.js";
-export { fencedEval, fencedSet, fenceKey, type RedisFenceOptions, type RedisLike } from "./redis.js";
+export { type HttpFence, type HttpFenceOptions, httpFence, type Sender } from "./http.js";
+export { fenceProblem, type Problem } from "./problem.js";
+export {
+  type FencedScript,
+  fencedEval,
+  fencedSet,
+  fenceKey,
+  type RedisFenceOptions,
+  type RedisLike,
+} from "./redis.js";
 export { databaseStore, type FenceStore, memoryStore, redisStore } from "./store.js";

@@ -40,7 +40,7 @@ describe.each([
     const name = newName();
     const key = `{${name}}:left`;
     // Beyond what a double holds: these would be one.
-    const [old, next] = [9_007_199_254_740_993n, 9_007_199_254_740_994n];
+    const [old, next] = [9_007_199_254_740_992n, 9_007_199_254_740_993n];
     await fencedSet(client, { name, token: old }, key, "7");
     await fencedSet(client, { name, token: old }, key, "6");
     await fencedSet(client, { name, token: next.toString() }, key, "5");
