@@ -24,7 +24,8 @@ export async function freshDatabase(dialect: ServerDialect): Promise<string> {
   const { url } = await shared(dialect === "mysql" ? "mariadb" : "postgres");
   const name = `fence_${randomBytes(6).toString("hex")}`;
   await ask(dialect, url, `CREATE DATABASE ${name}`);
-  afterAll(() => ask(dialect, url, `DROP DATABASE ${name}${dialect === "postgres" ? " WITH (FORCE)" : ""}`));
+  // PostgreSQL waits for connections that are about to end.
+  afterAll(() => ask(dialect, url, `DROP DATABASE ${name}`));
   const own = new URL(url);
   own.pathname = `/${name}`;
   return own.href;

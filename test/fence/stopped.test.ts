@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { shared } from "../servers/shared.js";
 import { freshDatabaseWith } from "./servers.js";
 
-const TTL = "500ms";
+const TTL = "1500ms";
 const PAPER = "CREATE TABLE paper (name VARCHAR(100) PRIMARY KEY, line VARCHAR(100))";
 const KINDS = ["postgres", "mysql", "sqlite", "redis", "http"] as const;
 type Kind = (typeof KINDS)[number];
