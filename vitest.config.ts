@@ -10,7 +10,7 @@ export default defineConfig({
       { find: /^#lib\//, replacement: `${dist}/` },
       { find: /^locktender$/, replacement: `${dist}/index.js` },
       { find: /^locktender\/(core)$/, replacement: `${dist}/$1.js` },
-      { find: /^locktender\/(testing)$/, replacement: `${dist}/$1/index.js` },
+      { find: /^locktender\/(fence|testing)$/, replacement: `${dist}/$1/index.js` },
       { find: /^locktender\/redlock$/, replacement: `${dist}/backends/quorum/index.js` },
       { find: /^locktender\/([\w-]+)$/, replacement: `${dist}/backends/$1/index.js` },
     ],

@@ -11,6 +11,7 @@ export {
   type LockErrorCode,
   LockTimeoutError,
   type Loss,
+  StaleTokenError,
 } from "./core/errors.js";
 export type { LockEvent, LockEventListener } from "./core/events.js";
 export type { ClaimView, ResourceView } from "./core/inspect.js";

@@ -15,7 +15,10 @@ export type LockErrorCode =
   | "invalid-name"
   | "invalid-option"
   | "backend"
-  | "closed";
+  | "closed"
+  | "stale-token"
+  | "missing-token"
+  | "invalid-token";
 
 /** Why a lease ended before its holder gave it back. */
 export type Loss = "expired" | "taken" | "forced" | "paused" | "session" | "closed";
@@ -108,10 +111,32 @@ export class CapacityMismatchError extends LockError {
   }
 }
 
+/** What the lock protects has seen a newer holder. */
+export class StaleTokenError extends LockError {
+  declare readonly code: "stale-token";
+  /** What was to be written; the name of the lock, unless it was given another one. */
+  readonly resource: string;
+  readonly token: bigint;
+  /** The newest token that the resource has seen. */
+  readonly highest: bigint;
+
+  constructor(name: string, details: { resource: string; token: bigint; highest: bigint }) {
+    const { resource, token, highest } = details;
+    const message = `the token ${token} of "${name}" is stale: "${resource}" has seen ${highest}
+  somebody else has been let in since, so nothing was written
+  roll back, stop what this lease was for, and take the lock anew`;
+    super("stale-token", message, { name });
+    this.resource = resource;
+    this.token = token;
+    this.highest = highest;
+  }
+}
+
 interface ErrorByCode {
   "capacity-mismatch": CapacityMismatchError;
   timeout: LockTimeoutError;
   lost: LeaseLostError;
+  "stale-token": StaleTokenError;
 }
 
 /** Recognises our errors also when they come from another copy of this package. */

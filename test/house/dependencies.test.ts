@@ -27,6 +27,7 @@ const CLIENTS: Readonly<Record<string, readonly string[]>> = {
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: ["core"],
   locks: ["core", "locks"],
+  fence: ["core", "fence"],
   testing: ["core", "locks", "testing"],
   "core.ts": ["core", "locks"],
   "connect.ts": ["core", "locks", ...ENGINES.map((engine) => `backends/${engine}`)],
@@ -145,6 +146,8 @@ describe("who may import whom", () => {
     ["backends/quorum/index.ts", 'import { redis } from "../redis/index.js";'],
     ["backends/quorum/index.ts", 'import { memory } from "../memory/index.js";'],
     ["backends/memory/index.ts", 'import { createLocks } from "../../locks/locks.js";'],
+    ["fence/redis.ts", 'import { redis } from "../backends/redis/index.js";'],
+    ["fence/redis.ts", 'await import("ioredis");'],
     ["testing/harness.ts", 'import { test } from "vitest";'],
     ["testing/harness.ts", 'import { test } from "node:test";'],
     ["testing/harness.ts", 'import { memory } from "../backends/memory/index.js";'],

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 
-const BACKENDS = fileURLToPath(new URL("../../src/backends/", import.meta.url));
-const FILES = readdirSync(BACKENDS, { recursive: true, encoding: "utf8" }).sort();
+const SRC = fileURLToPath(new URL("../../src/", import.meta.url));
+const FILES = readdirSync(SRC, { recursive: true, encoding: "utf8" }).sort();
 const SCRIPTS = FILES.filter((file) => /\.(lua|sql)$/.test(file));
 
 async function generate(): Promise<Map<string, string>> {
@@ -37,14 +37,14 @@ describe("generated modules", () => {
 
   test("none is left over from files that are gone", async () => {
     const known = [...(await generate()).keys()];
-    const present = FILES.filter((file) => file.endsWith(".generated.ts")).map((file) => BACKENDS + file);
+    const present = FILES.filter((file) => file.endsWith(".generated.ts")).map((file) => SRC + file);
     expect(present.sort()).toEqual(known.sort());
   });
 });
 
 describe("server-side code", () => {
   test.each(SCRIPTS)("%s begins with what goes in, what comes out and what it touches", (file) => {
-    expect(missingIn(file, headerOf(readFileSync(BACKENDS + file, "utf8")))).toEqual([]);
+    expect(missingIn(file, headerOf(readFileSync(SRC + file, "utf8")))).toEqual([]);
   });
 
   test("a script that does not say so is found", () => {

@@ -16,6 +16,7 @@ const SUBPATHS = [
   "",
   "/core",
   "/etcd",
+  "/fence",
   "/memory",
   "/mysql",
   "/postgres",
@@ -41,6 +42,7 @@ const SEALED = '{ "exports": { ".": null, "./*": null } }';
 const CONSUMER = `
 import { connect, isLockError, type Lease, type Locks, LockTimeoutError } from "locktender";
 import { createLocks } from "locktender/core";
+import { fence, fenceTable, type Executor } from "locktender/fence";
 import { memory } from "locktender/memory";
 import { type RedisOptions, redis } from "locktender/redis";
 import { type RedlockOptions, redlock } from "locktender/redlock";
@@ -58,11 +60,13 @@ await locks.close();
 const own: Locks = createLocks(memory());
 await using lease: Lease = await own.mutex("orders").acquire();
 const late = await own.mutex("orders").acquire({ wait: 0, within: null }).catch((error: unknown) => error);
+const executor: Executor = { dialect: "postgres", query: async () => [{ token: lease.token.toString() }] };
+await fence(executor, lease);
 const options: [RedisOptions, SqliteOptions] = [{ url: "redis://127.0.0.1" }, { file: "locks.db" }];
 const tree: ZooKeeperOptions = { url: "zookeeper://127.0.0.1", acl: "open" };
 const quorum: RedlockOptions = { url: "redlock://127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", maxTtl: "1m" };
 const ready = [redis, sqlite, () => redlock(quorum), () => zookeeper(tree), startFaultProxy].every((open) => typeof open === "function");
-console.log(token > 0n && lease.held && late instanceof LockTimeoutError && options.length === 2 && ready);
+console.log(token > 0n && lease.held && late instanceof LockTimeoutError && options.length === 2 && fenceTable("mysql") && ready);
 `;
 
 const COMMONJS_CONSUMER = `

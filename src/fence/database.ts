@@ -1,0 +1,101 @@
+import { invalidOption, LockError } from "../core/errors.js";
+import { knownOptions } from "../core/options.js";
+import type { Dialect, PrismaTransaction, SyncTransaction, Transaction } from "./clients.js";
+import { type AnyExecutor, executorOf, isSynchronous } from "./executor.js";
+import { admit, type Fenced, type FenceOptions, passOf, readToken } from "./fenced.js";
+import { sql } from "./sql.generated.js";
+
+const OPTIONS: ReadonlySet<string> = new Set(["resource", "dialect"]);
+/** How databases and those who wrap their errors say that a table is missing. */
+const NO_TABLE = ["42P01", "ER_NO_SUCH_TABLE", "1146"];
+
+/**
+ * Lets the transaction go on if no newer token has written to the resource, and keeps newer ones out until it
+ * ends; otherwise throws `StaleTokenError`. Call it first, before anything is read that the write depends on.
+ *
+ * Where the database answers at once, so does this: then it works inside `db.transaction(() => { … })`.
+ */
+export function fence(tx: SyncTransaction, lease: Fenced, options?: FenceOptions): void;
+export function fence(tx: Transaction, lease: Fenced, options?: FenceOptions): Promise<void>;
+export function fence(
+  tx: PrismaTransaction,
+  lease: Fenced,
+  options: FenceOptions & { readonly dialect: Dialect },
+): Promise<void>;
+export function fence(
+  tx: SyncTransaction | Transaction | PrismaTransaction,
+  lease: Fenced,
+  options: FenceOptions & { readonly dialect?: Dialect } = {},
+): void | Promise<void> {
+  if (typeof tx !== "object" || tx === null) {
+    return Promise.reject(invalidOption("fence: the first argument is the transaction that writes."));
+  }
+  const enter = () => {
+    knownOptions(options, OPTIONS, "fence");
+    const executor = executorOf(tx, options.dialect);
+    const pass = passOf(lease, options);
+    const highest = raise(executor, pass.resource, pass.token);
+    return typeof highest === "bigint" ? admit(pass, highest) : highest.then((seen) => admit(pass, seen));
+  };
+  return isSynchronous(tx) ? enter() : (async () => enter())();
+}
+
+/** The statement that makes the fence's table, for a migration. It does nothing if the table is there. */
+export function fenceTable(dialect: Dialect): string {
+  return withoutComments(sql[`table-${known(dialect)}`]);
+}
+
+/** The newest token of the resource, which is this one unless there is a newer. */
+export function raise(executor: AnyExecutor, resource: string, token: bigint): bigint | Promise<bigint> {
+  const name = Buffer.from(resource).toString("hex");
+  // Hex and digits only: nothing to escape, and no client that changes a type or a character on the way.
+  const [first = "", ...others] = withoutComments(sql[`admit-${known(executor.dialect)}`])
+    .replaceAll("@name", name)
+    .replaceAll("@token", token.toString())
+    .split(/;\n+/)
+    .filter((statement) => statement !== "");
+  const explain = (error: unknown): never => {
+    throw tableIsMissing(error) ? missingTable(executor.dialect, error) : error;
+  };
+  try {
+    const answer = executor.query(first);
+    if (!("then" in answer)) return highestIn(answer);
+    const last = others.reduce((before, next) => before.then(() => executor.query(next)), answer);
+    return Promise.resolve(last).then(highestIn, explain);
+  } catch (error) {
+    return explain(error);
+  }
+}
+
+function highestIn(rows: readonly unknown[]): bigint {
+  const [row] = rows as readonly ({ readonly token?: unknown } | undefined)[];
+  if (row?.token === undefined) {
+    throw invalidOption("fence: the client gave no row with a token. Its query has to give rows as objects.");
+  }
+  return readToken(row.token);
+}
+
+function known(dialect: Dialect): Dialect {
+  if (Object.hasOwn(sql, `table-${dialect}`)) return dialect;
+  throw invalidOption(
+    `fence: the dialect is "postgres", "mysql" or "sqlite", not ${JSON.stringify(dialect)}.`,
+  );
+}
+
+/** Query builders wrap errors, so what they wrap is looked at, too. */
+function tableIsMissing(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { code, message, cause, meta } = error as Readonly<Record<string, unknown>>;
+  if (NO_TABLE.includes(String(code)) || /no such table: (\w+\.)?locktender_fence\b/.test(String(message)))
+    return true;
+  return tableIsMissing(cause) || tableIsMissing(meta);
+}
+
+function missingTable(dialect: Dialect, cause: unknown): LockError {
+  const message = `the table locktender_fence is missing in this database. Make it in a migration, with the text of fenceTable("${dialect}").`;
+  return new LockError("unsupported", message, { cause });
+}
+
+function withoutComments(source: string): string {
+  return source.replace(/^--.*\n/gm, "");
+}

@@ -1,0 +1,176 @@
+import { invalidOption } from "../core/errors.js";
+import type {
+  Dialect,
+  Executor,
+  MysqlCallbackTransaction,
+  MysqlPromiseTransaction,
+  PgTransaction,
+  PrismaTransaction,
+  SqliteTransaction,
+} from "./clients.js";
+
+type Rows = readonly unknown[];
+
+/** An executor, but what answers at once may do so. */
+export interface AnyExecutor {
+  readonly dialect: Dialect;
+  query(sql: string): Rows | PromiseLike<Rows>;
+}
+
+/** What a transaction may have; which of it is there tells whose it is. */
+type Parts = Readonly<Record<string, unknown>>;
+
+/** By which Drizzle itself knows its classes, also those of another copy. */
+const DRIZZLE = Symbol.for("drizzle:entityKind");
+const DRIZZLE_TRANSACTIONS: Readonly<Record<string, Dialect>> = {
+  PgTransaction: "postgres",
+  MySqlTransaction: "mysql",
+  SQLiteTransaction: "sqlite",
+};
+/**
+ * Writes nothing, but waits for the file, or fails to get it. In libsql, a prepared statement to which that
+ * happens stays active, and keeps the connection at its old snapshot for as long as nobody collects it.
+ */
+const TAKE_THE_FILE = "DELETE FROM locktender_fence WHERE 0";
+/** A flag in what MySQL says of each statement. */
+const IN_TRANSACTION = 1;
+
+/** Whether the client does everything at once: its transactions cannot wait. */
+export function isSynchronous(tx: object): boolean {
+  return isSqlite(tx) || (tx as Parts).resultKind === "sync";
+}
+
+/** Others have `prepare`, too, but not `exec`. */
+function isSqlite(tx: object): tx is SqliteTransaction {
+  const { prepare, exec } = tx as Parts;
+  return typeof prepare === "function" && typeof exec === "function";
+}
+
+/** Refuses what is visibly not in a transaction: there the fence would protect nothing. */
+export function executorOf(tx: object, dialect: Dialect | undefined): AnyExecutor {
+  const parts = tx as Parts;
+  const has = (part: string) => typeof parts[part] === "function";
+  if (has("query") && typeof parts.dialect === "string") return tx as Executor;
+  if (has("$queryRawUnsafe")) return ofPrisma(tx as PrismaTransaction, dialect);
+  if (has("executeQuery")) return ofKysely(tx as unknown as Kysely);
+  if (has("constructor") && DRIZZLE in tx.constructor) return ofDrizzle(tx as Drizzle);
+  if (isSqlite(tx)) return ofSqlite(tx);
+  if (has("getConnection")) throw noTransaction("a pool of mysql2");
+  if (has("beginTransaction")) return ofMysql(tx as MysqlPromiseTransaction | MysqlCallbackTransaction);
+  if (has("query")) return ofPg(tx as PgTransaction);
+  throw invalidOption(
+    "fence: this is no transaction of a client that is known here. Give an executor: { dialect, query(sql) }, where query gives the rows.",
+  );
+}
+
+function noTransaction(what: string): Error {
+  return invalidOption(
+    `fence: ${what} is not in a transaction, so the write could land after a newer holder's. Begin one, and give the fence what writes inside it.`,
+  );
+}
+
+function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): AnyExecutor {
+  if ("totalCount" in client) throw noTransaction("a pool of pg");
+  return {
+    dialect: "postgres",
+    async query(sql) {
+      const answer = await client.query(sql);
+      // Not before: a BEGIN may still have been on its way.
+      if (client.getTransactionStatus?.() === "I") throw noTransaction("this client of pg");
+      return rowsOf(answer);
+    },
+  };
+}
+
+function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction): AnyExecutor {
+  const promised = "promise" in connection ? connection.promise() : connection;
+  return { dialect: "mysql", query: async (sql) => mysqlRows(await promised.query(sql)) };
+}
+
+function ofSqlite(database: SqliteTransaction): AnyExecutor {
+  if ((database.inTransaction ?? database.isTransaction) === false)
+    throw noTransaction("this SQLite database");
+  return {
+    dialect: "sqlite",
+    query(sql) {
+      database.exec(TAKE_THE_FILE);
+      return database.prepare(sql).all();
+    },
+  };
+}
+
+interface Kysely {
+  readonly isTransaction: boolean;
+  executeQuery(query: object): Promise<{ readonly rows: Rows }>;
+  selectFrom(table: string): {
+    where(column: string, operator: "=", value: string): { compile(): { readonly sql: string } };
+  };
+}
+
+function ofKysely(tx: Kysely): AnyExecutor {
+  if (!tx.isTransaction) throw noTransaction("this Kysely");
+  return {
+    dialect: kyselyDialect(tx),
+    async query(sql) {
+      // What its CompiledQuery.raw makes.
+      const query = { kind: "RawNode", sqlFragments: [sql], parameters: [] };
+      const queryId = { queryId: "locktender-fence" };
+      return (await tx.executeQuery({ sql, query, queryId, parameters: [] })).rows;
+    },
+  };
+}
+
+/** Its adapters have no common mark, but the SQL that it makes shows whom it is for. */
+function kyselyDialect(tx: Kysely): Dialect {
+  const { sql } = tx.selectFrom("a").where("b", "=", "c").compile();
+  if (sql.includes("`")) return "mysql";
+  if (sql.includes("$1")) return "postgres";
+  if (sql.includes("?")) return "sqlite";
+  throw invalidOption("fence: this Kysely is for a database that is not known here.");
+}
+
+interface Drizzle {
+  execute(sql: string): PromiseLike<unknown>;
+  all(sql: string): Rows | PromiseLike<Rows>;
+}
+
+function ofDrizzle(tx: Drizzle): AnyExecutor {
+  const dialect = drizzleDialect(tx.constructor);
+  if (dialect === undefined) throw noTransaction("this Drizzle database");
+  if (dialect === "sqlite") return { dialect, query: (sql) => tx.all(sql) };
+  const read = dialect === "mysql" ? mysqlRows : rowsOf;
+  return { dialect, query: async (sql) => read(await tx.execute(sql)) };
+}
+
+function drizzleDialect(kind: unknown): Dialect | undefined {
+  if (typeof kind !== "function") return undefined;
+  const name = (kind as { [DRIZZLE]?: string })[DRIZZLE] ?? "";
+  return DRIZZLE_TRANSACTIONS[name] ?? drizzleDialect(Object.getPrototypeOf(kind));
+}
+
+function ofPrisma(tx: PrismaTransaction, dialect: Dialect | undefined): AnyExecutor {
+  if (typeof tx.$transaction === "function") throw noTransaction("this Prisma client");
+  if (dialect === undefined) {
+    throw invalidOption(
+      'fence: Prisma does not show for which database it is. Say it: { dialect: "postgres" }.',
+    );
+  }
+  return { dialect, query: async (sql) => rowsOf(await tx.$queryRawUnsafe(sql)) };
+}
+
+/** Some clients give the rows, others put them into an object. */
+function rowsOf(answer: unknown): Rows {
+  const rows = Array.isArray(answer) ? answer : (answer as { rows?: unknown } | undefined)?.rows;
+  if (Array.isArray(rows)) return rows;
+  throw invalidOption("fence: the client did not answer with rows.");
+}
+
+/** mysql2 answers [rows, fields]; in place of rows, a statement that has none gets a header. */
+function mysqlRows(answer: unknown): Rows {
+  const [first] = rowsOf(answer);
+  if (Array.isArray(first)) return first;
+  const { serverStatus } = first as { serverStatus?: number };
+  if (serverStatus !== undefined && (serverStatus & IN_TRANSACTION) === 0)
+    throw noTransaction("this MySQL connection");
+  return [];
+}

@@ -1,0 +1,5 @@
+// Generated from the .lua files beside it by scripts/embed.mjs; do not edit.
+export const lua = {
+  "fence": "-- Lets the script behind it go on if its token is not older than the newest that was seen; put in front of it.\n--\n-- It takes its own inputs from the ends, so that the script behind it finds its KEYS and ARGV as if it were alone:\n--   KEYS  …, fence\n--   ARGV  …, token, how long to remember it (ms; 0 for ever)\n-- A stale token ends it with the error STALETOKEN <the newest>, and nothing is written.\ndo\n  local fence, keptMs, token = table.remove(KEYS), tonumber(table.remove(ARGV)), table.remove(ARGV)\n  local highest = redis.call('GET', fence)\n  -- Compared as digits: a double does not hold 64 bits.\n  if highest and (#highest > #token or (#highest == #token and highest > token)) then\n    return redis.error_reply('STALETOKEN ' .. highest)\n  end\n  redis.call('SET', fence, token)\n  if keptMs > 0 then redis.call('PEXPIRE', fence, keptMs) end\nend\n",
+  "set": "-- Sets a key.\n--\n-- KEYS  key\n-- ARGV  value\n-- Out   OK\nreturn redis.call('SET', KEYS[1], ARGV[1])\n",
+} as const;

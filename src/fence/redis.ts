@@ -1,0 +1,117 @@
+import { createHash } from "node:crypto";
+import { type Duration, durationMs } from "../core/duration.js";
+import { invalidOption } from "../core/errors.js";
+import { knownOptions } from "../core/options.js";
+import { admit, type Fenced, type FenceOptions, type Pass, passOf } from "./fenced.js";
+import { lua } from "./lua.generated.js";
+
+type Text = string | Buffer;
+
+/** A client of ioredis. */
+export interface IoredisLike {
+  evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: Text[]): Promise<unknown>;
+  eval(lua: string, numberOfKeys: number, ...keysAndArgs: Text[]): Promise<unknown>;
+}
+
+/** A client of node-redis. */
+export interface NodeRedisLike {
+  evalSha(sha: string, options: { keys: Text[]; arguments: Text[] }): Promise<unknown>;
+  eval(lua: string, options: { keys: Text[]; arguments: Text[] }): Promise<unknown>;
+}
+
+export type RedisLike = IoredisLike | NodeRedisLike;
+
+export interface RedisFenceOptions extends FenceOptions {
+  /**
+   * How long after its last write a resource remembers its newest token, 30 days unless said otherwise. It must
+   * be longer than any process is stopped, or any token is kept elsewhere, before it is used.
+   */
+  readonly retention?: Duration;
+}
+
+/** A write in Lua, with its keys and arguments as `KEYS` and `ARGV`. */
+export interface FencedScript {
+  readonly script: string;
+  readonly keys: readonly Text[];
+  readonly arguments?: readonly Text[];
+}
+
+const OPTIONS: ReadonlySet<string> = new Set(["resource", "retention"]);
+const RETENTION: Duration = "30d";
+
+/** Sets the key if no newer token has written to the resource; otherwise throws `StaleTokenError`. */
+export async function fencedSet(
+  client: RedisLike,
+  lease: Fenced,
+  key: Text,
+  value: Text,
+  options?: RedisFenceOptions,
+): Promise<void> {
+  await fencedEval(client, lease, { script: lua.set, keys: [key], arguments: [value] }, options);
+}
+
+/** Runs the script if no newer token has written to the resource; otherwise throws `StaleTokenError`. */
+export async function fencedEval(
+  client: RedisLike,
+  lease: Fenced,
+  script: FencedScript,
+  options: RedisFenceOptions = {},
+): Promise<unknown> {
+  knownOptions(options, OPTIONS, "fence");
+  const pass = passOf(lease, options);
+  const { highest, reply } = await run(client, pass, script, options.retention);
+  admit(pass, highest);
+  return reply;
+}
+
+/** Where the newest token is. Keys that are written behind it need the same hash tag in a cluster. */
+export const fenceKey = (resource: string): string => `locktender:fence:{${resource}}`;
+
+/** The newest token, and, if it is this one, what the script answered. */
+export async function run(
+  client: RedisLike,
+  { resource, token }: Pick<Pass, "resource" | "token">,
+  script: FencedScript,
+  retention = RETENTION,
+): Promise<{ readonly highest: bigint; readonly reply?: unknown }> {
+  const keptMs = durationMs("retention", retention, { minMs: 1_000, infinite: true });
+  const kept = keptMs === Infinity ? "0" : String(Math.ceil(keptMs));
+  const keys = [...script.keys, fenceKey(resource)];
+  const args = [...(script.arguments ?? []), token.toString(), kept];
+  try {
+    return { highest: token, reply: await evaluate(client, lua.fence + script.script, keys, args) };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : "";
+    const [, highest] = /^STALETOKEN (\d+)/.exec(message) ?? [];
+    if (highest !== undefined) return { highest: BigInt(highest) };
+    throw /^CROSSSLOT/.test(message) ? otherSlot(resource, error) : error;
+  }
+}
+
+/** By its hash first; the server forgets scripts on a restart, a failover and SCRIPT FLUSH. */
+async function evaluate(client: RedisLike, script: string, keys: Text[], args: Text[]): Promise<unknown> {
+  const sha = createHash("sha1").update(script).digest("hex");
+  const [bySha, byText] =
+    "evalsha" in client
+      ? [
+          () => client.evalsha(sha, keys.length, ...keys, ...args),
+          () => client.eval(script, keys.length, ...keys, ...args),
+        ]
+      : [
+          () => client.evalSha(sha, { keys, arguments: args }),
+          () => client.eval(script, { keys, arguments: args }),
+        ];
+  try {
+    return await bySha();
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+    return byText();
+  }
+}
+
+function otherSlot(resource: string, cause: unknown): Error {
+  const error = invalidOption(
+    `in a cluster, a key and its fence must be in one slot. The fence of "${resource}" is "${fenceKey(resource)}": give your keys the hash tag {${resource}}, or say as resource what stands between the braces of your keys.`,
+  );
+  return Object.assign(error, { cause });
+}
