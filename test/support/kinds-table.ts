@@ -46,16 +46,17 @@ function seenOn(harness: Harness): ReadonlyMap<string, Seen> {
   return subjects;
 }
 
-function said({ run, skipped }: Seen): string {
+/** Half a kind may be worth something; half an order is none. */
+function said({ run, skipped }: Seen, subject: string): string {
   if (skipped === 0) return "yes";
-  return run === 0 ? "no" : "in part";
+  return run === 0 || subject === "the queue" ? "no" : "in part";
 }
 
 /** What works where, as a table. */
 export function kindsTable(engines: Readonly<Record<string, Harness>>): string {
   const columns = Object.entries(engines).map(([engine, harness]) => ({ engine, seen: seenOn(harness) }));
   const rows = Object.entries(KINDS).map(([kind, subject]) => {
-    const cells = columns.map(({ seen }) => said(seen.get(subject) ?? { run: 0, skipped: 1 }));
+    const cells = columns.map(({ seen }) => said(seen.get(subject) ?? { run: 0, skipped: 1 }, subject));
     return [kind, ...cells];
   });
   const header = ["", ...columns.map(({ engine }) => engine)];
@@ -65,7 +66,7 @@ export function kindsTable(engines: Readonly<Record<string, Harness>>): string {
     `| ${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
   const reasons = columns.flatMap(({ engine }) => {
     const { queue, cells } = engines[engine] as Harness;
-    return [queue, cells].flatMap((lack) => (lack === undefined ? [] : [`${engine}: ${lack.skip}.`]));
+    return [queue, cells].flatMap((lack) => (lack === undefined ? [] : [`- ${engine}: ${lack.skip}.`]));
   });
   return [
     line(header),
