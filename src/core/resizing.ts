@@ -13,6 +13,11 @@ export function resizedTo(permits: number): string {
   return `resized to ${permits} permits`;
 }
 
+export function tooHeavy(name: string, weight: number, capacity: number): CapacityMismatchError {
+  const message = `"${name}" has ${capacity} permits now, and this claim needs ${weight} at once.`;
+  return new CapacityMismatchError(message, { name, capacity });
+}
+
 /** The capacity with which one claim asks, which changes when others have agreed on another. */
 export class AgreedCapacity {
   readonly #ask: Ask;
@@ -53,11 +58,9 @@ export class AgreedCapacity {
   }
 
   #mismatch(capacity: number): CapacityMismatchError {
-    const { name, weight } = this.#ask;
-    const message =
-      this.#ask.adopts || weight > capacity
-        ? `"${name}" has ${capacity} permits now, and this claim needs ${weight} at once.`
-        : `"${name}" is in use with a capacity of ${capacity}, and this claim says ${this.#capacity}. Let everybody agree on the number of permits.`;
+    const { name, weight, adopts } = this.#ask;
+    if (adopts) return tooHeavy(name, weight, capacity);
+    const message = `"${name}" is in use with a capacity of ${capacity}, and this claim says ${this.#capacity}. Let everybody agree on the number of permits.`;
     return new CapacityMismatchError(message, { name, capacity });
   }
 }

@@ -4,6 +4,7 @@ import { invalidOption, LockError } from "../core/errors.js";
 import { SharedLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
 import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
+import { tooHeavy } from "../core/resizing.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
@@ -70,6 +71,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     }
     const asked = readOptions({ name, weight, capacity: weight }, others, this.#defaults);
     const capacity = this.#permits ?? (await capacityInForce(connection, name));
+    if (weight > capacity) throw tooHeavy(name, weight, capacity);
     const ask = { ...asked, capacity, adopts: this.#permits === undefined };
     const outer = chainOf(options.within);
     const inChain = weightInChain(outer, connection, name);

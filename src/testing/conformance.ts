@@ -75,10 +75,13 @@ export function conformance(runner: Runner, harness: Harness): void {
 function register(
   runner: Runner,
   harness: Harness,
-  { name, needs = [], waits, run }: Case,
+  { name, needs = [], notOfPermits, waits, run }: Case,
   as?: Disguise,
 ): void {
-  const missing = needs.map((need) => reasonWithout(harness, need)).find((reason) => reason !== undefined);
+  const lacks = needs.map((need) => reasonWithout(harness, need));
+  const missing = [...lacks, as === "last permit" ? notOfPermits : undefined].find(
+    (reason) => reason !== undefined,
+  );
   if (missing !== undefined) {
     runner.skip(name, missing);
     return;

@@ -59,7 +59,13 @@ function lastPermit(locks: Locks, name: string, options: MutexOptions, drain: Dr
         return lease === null ? null : withToken(lease);
       }),
     run: <T>(...args: readonly unknown[]) => drained(() => semaphore.run(...run<T>(args))),
-    tryRun: <T>(...args: readonly unknown[]) => drained(() => semaphore.tryRun(...run<T>(args))),
+    tryRun: <T>(...args: readonly unknown[]) =>
+      drained(async () => {
+        const tried = await semaphore.tryRun(...run<T>(args));
+        return tried.ran
+          ? tried
+          : { ...tried, blockers: tried.blockers.filter(({ note }) => note !== DRAIN) };
+      }),
   };
 }
 

@@ -14,6 +14,8 @@ export type Need = "processes" | "network" | "wipe" | "queue" | "cells" | "kinds
 export interface Case {
   readonly name: string;
   readonly needs?: readonly Need[];
+  /** Why it is not promised of permits, though they are as good as a mutex otherwise. */
+  readonly notOfPermits?: string;
   /** Spends its time waiting, and touches nothing that others see: it may run beside others that do so. */
   readonly waits?: true;
   run(bench: Bench): Promise<void>;
