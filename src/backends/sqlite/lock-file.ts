@@ -26,19 +26,25 @@ export interface FileSource {
   readonly createFolder: boolean;
 }
 
+/** Who has to know which file is in use. */
+export interface FileListener {
+  opened(): void;
+  lost(): void;
+}
+
 /** The database and the patience that it takes: opened on first use, tried again while others write. */
 export class LockFile {
   readonly #options: LockFileOptions;
-  readonly #onLost: () => void;
+  readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
   #turn: Promise<"free" | "busy"> | undefined;
   #closed = false;
 
-  constructor(options: LockFileOptions, onLost: () => void) {
+  constructor(options: LockFileOptions, listener: () => FileListener | undefined) {
     this.#options = options;
-    this.#onLost = onLost;
+    this.#listener = listener;
   }
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
@@ -109,7 +115,7 @@ export class LockFile {
     if ((!session.broken || this.#brought) && session.isCurrent()) return session;
     if (this.#brought) throw this.#replaced();
     this.#discard();
-    this.#onLost();
+    this.#listener()?.lost();
     return undefined;
   }
 
@@ -149,6 +155,7 @@ export class LockFile {
         throw this.#brought ? this.#replaced() : tryAgain("not the same file");
       }
       this.#session = session;
+      this.#listener()?.opened();
       return session;
     } catch (error) {
       if (!this.#brought) db.close();
