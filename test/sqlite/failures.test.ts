@@ -1,5 +1,7 @@
+import { rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { describe, expect, test } from "vitest";
+import Database from "libsql";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { isBusy } from "#lib/backends/sqlite/errors.js";
 import type { SqliteDatabase, SqliteStatement } from "#lib/backends/sqlite/index.js";
 import { grantedTicket, names, newFile, open, openRaw, refusal, request } from "./helpers.js";
@@ -172,6 +174,25 @@ describe("a file that is deleted while it is in use", () => {
     const renewals = await one.renew([{ name: "x", id: "id-1", ticket: first, ttlMs: 1_000 }]);
     expect(renewals).toEqual([{ state: "gone", loss: "taken" }]);
     expect((await one.claim(request("x", "id-3"))).state).toBe("waiting");
+  });
+
+  test("one that goes while it is being opened locks nobody out, so it is opened again", async () => {
+    const file = await newFile();
+    await grantedTicket(open({ file }), "before", "id-0");
+    const { prepare } = Database.prototype;
+    let openings = 0;
+    const spy = vi.spyOn(Database.prototype, "prepare").mockImplementation(function (
+      this: Database.Database,
+      source,
+    ) {
+      if (source.includes("boot FROM machine") && openings++ === 0)
+        for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
+      return prepare.call(this, source);
+    });
+    onTestFinished(() => spy.mockRestore());
+    await grantedTicket(open({ file }), "x", "id-1");
+    expect(openings).toBeGreaterThan(0);
+    expect((await open({ file }).claim(request("x", "id-2"))).state).toBe("waiting");
   });
 });
 

@@ -140,3 +140,15 @@ describe("ringing", () => {
     expect(await once(child, "exit")).toEqual([0, null]);
   });
 });
+
+describe("a lock that is taken away by the own process", () => {
+  test("its holder is told at once, and not when it next looks", async () => {
+    const backend = open({ file: await newFile() });
+    const claim = request("x", "id-1");
+    const told = new Promise<News | undefined>((resolve) => onTestFinished(backend.watch(claim, resolve)));
+    await grantedTicket(backend, "x", "id-1");
+    await backend.release(claim, { reason: "maintenance" });
+    const late = new Promise((resolve) => setTimeout(resolve, 100, "late"));
+    expect(await Promise.race([told, late])).toMatchObject({ state: "gone", loss: "forced" });
+  });
+});

@@ -84,6 +84,18 @@ describe("idle names", () => {
     expect(openRaw(file).prepare("SELECT name FROM resources WHERE name = 'held'").all()).toHaveLength(1);
   });
 
+  test("claims that are all left behind do not pile up", async () => {
+    const file = await newFile();
+    const backend = open({ file });
+    for (let n = 0; n < 1_500; n++) {
+      const claim = request(`run:${n}`, `id-${n}`, { minHoldMs: 1 });
+      await backend.claim(claim);
+      await backend.release(claim);
+    }
+    const left = openRaw(file).prepare("SELECT count(*) AS n FROM claims");
+    await vi.waitFor(() => expect((left.get() as { n: number }).n).toBeLessThan(700));
+  });
+
   test("a claim that a crashed process left behind is dropped, although nobody asks for its name", async () => {
     const file = await newFile();
     const crashed = open({ file });

@@ -106,7 +106,7 @@ export class SqlBackend implements Backend {
       force === undefined ? null : encodeText(force.reason),
       force?.by === undefined ? null : encodeText(force.by),
     ]);
-    this.#poller.left(claim.name);
+    this.#poller.left(claim.name, force !== undefined);
     return numberOf(row, "was_there") === 1;
   }
 

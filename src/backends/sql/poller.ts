@@ -25,8 +25,8 @@ export class Poller {
   #again = false;
   #pauseMs = SHORTEST_MS;
   #from = 0;
-  /** How many were ahead at the last look, by name. */
-  #ahead = new Map<string, number>();
+  /** How many were ahead when a name was last looked at. */
+  readonly #ahead = new Map<string, number>();
 
   constructor(link: SqlLink, watching: Watching) {
     this.#link = link;
@@ -53,9 +53,9 @@ export class Poller {
     this.#schedule();
   }
 
-  /** This process has left a name itself, and others of its own may be next. */
-  left(name: string): void {
-    if (this.#enabled && this.#watching.waiting.has(name)) this.look();
+  /** This process has changed a name itself: others of its own may be next there, or it has taken a lock from one. */
+  left(name: string, isForced: boolean): void {
+    if (this.#enabled && (isForced || this.#watching.waiting.has(name))) this.look();
   }
 
   /** At once, and once more if it is just looking. */
@@ -131,7 +131,6 @@ export class Poller {
   #told(asked: readonly Watched[], rows: readonly Row[]): boolean {
     let moved = false;
     const heads = new Map(asked.map((watched) => [`${watched.ticket} ${watched.name}`, watched]));
-    const ahead = new Map<string, number>();
     for (const row of rows) {
       const ticket = textOf(row, "ticket");
       if (row.kind === "forced") {
@@ -142,10 +141,11 @@ export class Poller {
       if (head === undefined) continue;
       const number = numberOf(row, "ahead");
       moved ||= number !== this.#ahead.get(head.name);
-      ahead.set(head.name, number);
+      this.#ahead.set(head.name, number);
       if (number === 0 && head.state === "waiting") this.#watching.tell(head.id);
     }
-    this.#ahead = ahead;
+    // Names that were not in turn are kept, or each would seem to have moved when it is.
+    for (const name of this.#ahead.keys()) if (!this.#watching.waiting.has(name)) this.#ahead.delete(name);
     return moved;
   }
 }

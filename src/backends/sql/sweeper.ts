@@ -8,6 +8,8 @@ const NAMES_PER_VISIT = 1_000;
 /** Many more names are visited than claims come, so the tables cannot grow faster than they are swept. */
 const CLAIMS_PER_VISIT = 256;
 const VISIT_MS = 1_000;
+/** As many as `abandoned.sql` tells of at once. */
+const ABANDONED_PER_LOOK = 16;
 
 /**
  * Forgets idle names and the claims of crashed processes at names that nobody asks for any more, in the course
@@ -42,11 +44,16 @@ export class Sweeper {
   }
 
   async #visit(): Promise<void> {
-    const [row] = await this.#link.call(sweep, [this.#after, NAMES_PER_VISIT, this.#retentionUs]);
-    this.#after = numberOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
-    // Where much is to be done, the next claim goes on with it.
-    if (numberOf(row, "forgotten") > NAMES_PER_VISIT / 2) this.#claims = CLAIMS_PER_VISIT;
-    const abandoned = JSON.parse(textOf(row, "abandoned")) as readonly string[];
-    for (const name of abandoned) await this.#link.call(tidy, [name]);
+    const after = this.#after;
+    // Every claim may have been left behind, so no more names may be passed over than are tidied up.
+    for (let tidied = 0; tidied < NAMES_PER_VISIT; tidied += ABANDONED_PER_LOOK) {
+      const [row] = await this.#link.call(sweep, [after, NAMES_PER_VISIT, this.#retentionUs]);
+      this.#after = numberOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
+      // Where much is to be done, the next claim goes on with it.
+      if (numberOf(row, "forgotten") > NAMES_PER_VISIT / 2) this.#claims = CLAIMS_PER_VISIT;
+      const abandoned = JSON.parse(textOf(row, "abandoned")) as readonly string[];
+      for (const name of abandoned) await this.#link.call(tidy, [name]);
+      if (abandoned.length < ABANDONED_PER_LOOK) return;
+    }
   }
 }

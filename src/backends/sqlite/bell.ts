@@ -3,6 +3,7 @@ import type { SqlBell } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
 import type { Watching } from "../sql/watching.js";
 import { FileHint } from "./file-hint.js";
+import type { FileListener } from "./lock-file.js";
 
 /** Hints come with every commit of anybody: they are followed no more often than this. */
 const HINT_GAP_MS = 0.2;
@@ -15,7 +16,7 @@ const SETTLED_MS = 200;
  * No process can ring another one, but the write-ahead log moves when somebody writes: that is when we look.
  * Behind it runs the poller's timer.
  */
-export class FileBell implements SqlBell {
+export class FileBell implements SqlBell, FileListener {
   readonly channel = "";
   readonly #log: () => string | undefined;
   readonly #watching: Watching;
@@ -31,6 +32,11 @@ export class FileBell implements SqlBell {
     this.#watching = watching;
     this.#poller = poller;
     watching.onChange(() => this.#changed());
+  }
+
+  /** Those who wait may have been waiting before, and then nobody else tells us to listen. */
+  opened(): void {
+    this.#changed();
   }
 
   /** The file is not the one that it was: everybody has to ask again. */

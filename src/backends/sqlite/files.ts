@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { chmod, mkdir, statfs } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
@@ -15,6 +16,13 @@ function stateFolder(): string {
   if (process.platform === "win32") return local ?? join(homedir(), "AppData", "Local");
   if (process.platform === "darwin") return join(homedir(), "Library", "Application Support");
   return join(homedir(), ".local", "state");
+}
+
+/** Tells a file from another one that has come to its place; `undefined` if there is none. */
+export function identityOf(file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? undefined : `${found.dev}:${found.ino}`;
 }
 
 /** Ids in the file are capabilities, so nobody else may look into the folder. */

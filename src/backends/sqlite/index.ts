@@ -32,7 +32,7 @@ const RENEWALS_PER_STEP = 128;
 export function sqlite(options: SqliteOptions = {}): Backend {
   const settings = readSqliteOptions(options);
   let bell: FileBell | undefined;
-  const file = new LockFile(settings, () => bell?.lost());
+  const file = new LockFile(settings, () => bell);
   return new SqlBackend({
     traits: () => TRAITS,
     link: linkTo(file),

@@ -5,7 +5,7 @@ import { backendError } from "../../core/errors.js";
 import { MachineClock } from "./clock.js";
 import type { SqliteDatabase } from "./database.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
-import { createPrivateFolder, refuseNetwork } from "./files.js";
+import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";
 import { fileOf, openLibsql, setUp } from "./open.js";
 import { Session } from "./session.js";
 
@@ -26,19 +26,25 @@ export interface FileSource {
   readonly createFolder: boolean;
 }
 
+/** Who has to know which file is in use. */
+export interface FileListener {
+  opened(): void;
+  lost(): void;
+}
+
 /** The database and the patience that it takes: opened on first use, tried again while others write. */
 export class LockFile {
   readonly #options: LockFileOptions;
-  readonly #onLost: () => void;
+  readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
   #turn: Promise<"free" | "busy"> | undefined;
   #closed = false;
 
-  constructor(options: LockFileOptions, onLost: () => void) {
+  constructor(options: LockFileOptions, listener: () => FileListener | undefined) {
     this.#options = options;
-    this.#onLost = onLost;
+    this.#listener = listener;
   }
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
@@ -107,13 +113,9 @@ export class LockFile {
     if (this.#brought) assertNoTransaction(session);
     // We cannot open somebody else's connection anew, so what is broken there has to do.
     if ((!session.broken || this.#brought) && session.isCurrent()) return session;
-    if (this.#brought) {
-      throw backendError(`${this.#options.name} was deleted or replaced. Open it anew.`, {
-        retryable: false,
-      });
-    }
+    if (this.#brought) throw this.#replaced();
     this.#discard();
-    this.#onLost();
+    this.#listener()?.lost();
     return undefined;
   }
 
@@ -139,14 +141,22 @@ export class LockFile {
     if ("file" in source && source.createFolder) await createPrivateFolder(dirname(source.file));
     const file = "file" in source ? source.file : fileOf(source.database);
     if (file !== undefined) await refuseNetwork(file);
+    const identity = identityOf(file);
     const db = "file" in source ? await openLibsql(source.file) : source.database;
     try {
       if (this.#closed) throw closedError();
       assertNoTransaction(db);
       const clock = new MachineClock();
       setUp(db, clock);
-      this.#session = new Session(db, clock, file);
-      return this.#session;
+      const session = new Session(db, clock, file, identity);
+      // What we have open is known only if it was there before and after: a file that was just made, or deleted
+      // or replaced meanwhile, is opened once more.
+      if (file !== undefined && (identity === undefined || !session.isCurrent())) {
+        throw this.#brought ? this.#replaced() : tryAgain("not the same file");
+      }
+      this.#session = session;
+      this.#listener()?.opened();
+      return session;
     } catch (error) {
       if (!this.#brought) db.close();
       throw error;
@@ -162,6 +172,11 @@ export class LockFile {
     } catch {
       // It is not used again; the system closes it with the process.
     }
+  }
+
+  #replaced() {
+    const message = `${this.#options.name} was deleted or replaced. Open it anew.`;
+    return backendError(message, { retryable: false });
   }
 
   #isLate(startMs: number): boolean {
@@ -182,5 +197,9 @@ function pause(attempt: number): Promise<void> {
 
 /** Our statements would become part of somebody else's transaction, and be undone with it. */
 function assertNoTransaction(db: { readonly inTransaction: boolean }): void {
-  if (db.inTransaction) throw Object.assign(new Error("in a transaction"), { code: "SQLITE_BUSY" });
+  if (db.inTransaction) throw tryAgain("in a transaction");
+}
+
+function tryAgain(message: string): Error {
+  return Object.assign(new Error(message), { code: "SQLITE_BUSY" });
 }

@@ -1,9 +1,9 @@
-import { statSync } from "node:fs";
 import type { Row, SqlValue } from "../sql/link.js";
 import { isRow, type Routine } from "../sql/routine.js";
 import { type MachineClock, wallUs } from "./clock.js";
 import type { SqliteDatabase, SqliteStatement } from "./database.js";
 import { isBusy, otherBoot } from "./errors.js";
+import { identityOf } from "./files.js";
 import { Program } from "./program.js";
 
 /** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
@@ -21,11 +21,13 @@ export class Session {
     clock: MachineClock,
     /** Where the file lies; `undefined` if it is in memory. */
     readonly file: string | undefined,
+    /** Which file that is. */
+    identity: string | undefined,
   ) {
     this.#db = db;
     this.#clock = clock;
     this.#boot = db.prepare("SELECT boot FROM machine");
-    this.#identity = this.#look();
+    this.#identity = identity;
   }
 
   get inTransaction(): boolean {
@@ -88,12 +90,6 @@ export class Session {
 
   /** Whether the file that we have open is still the one that others find: a deleted one locks nobody out. */
   isCurrent(): boolean {
-    return this.#look() === this.#identity;
-  }
-
-  #look(): string | undefined {
-    if (this.file === undefined) return undefined;
-    const found = statSync(this.file, { bigint: true, throwIfNoEntry: false });
-    return found === undefined ? undefined : `${found.dev}:${found.ino}`;
+    return identityOf(this.file) === this.#identity;
   }
 }

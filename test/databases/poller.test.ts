@@ -1,0 +1,31 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { SqlLink } from "#lib/backends/sql/link.js";
+import { Poller } from "#lib/backends/sql/poller.js";
+import { Watching } from "#lib/backends/sql/watching.js";
+import { sleep } from "#lib/testing/suite/bench.js";
+
+test("where nothing moves, looks become rare, also at more names than one look asks about", async () => {
+  let looks = 0;
+  const link: SqlLink = {
+    renewalsPerCall: 1,
+    call: async (_, [list]) => {
+      looks++;
+      const asked = JSON.parse(String(list)) as readonly { name: string; ticket: string }[];
+      return asked.map(({ name, ticket }) => ({ kind: "line", name, ticket, ahead: 2 }));
+    },
+    close: async () => {},
+  };
+  const watching = new Watching();
+  const poller = new Poller(link, watching);
+  onTestFinished(() => poller.close());
+  for (let n = 0; n < 600; n++) {
+    const claim = { name: `n:${n}`, id: `id-${n}` };
+    watching.watch(claim, () => {});
+    watching.answered(claim, { state: "waiting", ticket: 1n, remainingMs: 1_000, changeInMs: 1_000 }, 1n);
+  }
+  poller.enabled = true;
+  await sleep(1_000);
+  // Each pause is longer than the one before, up to a tenth of a second.
+  expect(looks).toBeGreaterThan(5);
+  expect(looks).toBeLessThan(40);
+});

@@ -1,0 +1,43 @@
+import { appendFile, writeFile } from "node:fs/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { SqlLink } from "#lib/backends/sql/link.js";
+import { Poller } from "#lib/backends/sql/poller.js";
+import { Watching } from "#lib/backends/sql/watching.js";
+import { FileBell } from "#lib/backends/sqlite/bell.js";
+import { LockFile } from "#lib/backends/sqlite/lock-file.js";
+import { newFile } from "./helpers.js";
+
+test("whoever waited before a file was opened anew is looked after when its log moves", async () => {
+  const log = await newFile();
+  await writeFile(log, "");
+  let looks = 0;
+  const call = async () => {
+    looks++;
+    return [];
+  };
+  const link: SqlLink = { renewalsPerCall: 1, call, close: async () => {} };
+  const watching = new Watching();
+  // Its timer is off: only the log can make it look.
+  const bell = new FileBell(() => log, watching, new Poller(link, watching));
+  onTestFinished(() => bell.close());
+  const claim = { name: "x", id: "id" };
+  watching.watch(claim, () => {});
+  watching.answered(claim, { state: "waiting", ticket: 1n, remainingMs: 1_000, changeInMs: 1_000 }, 1n);
+  bell.lost();
+  bell.opened();
+  await appendFile(log, "moved");
+  await vi.waitFor(() => expect(looks).toBeGreaterThan(0));
+});
+
+test("a file that is opened anew says so, after it was lost", async () => {
+  const said: string[] = [];
+  const listener = { opened: () => void said.push("opened"), lost: () => void said.push("lost") };
+  const source = { file: await newFile(), createFolder: false };
+  const file = new LockFile({ name: "the lock file", source, busyMs: 1_000 }, () => listener);
+  onTestFinished(() => file.close());
+  await file.use((session) => {
+    session.broken = true;
+  });
+  await file.use(() => undefined);
+  expect(said).toEqual(["opened", "lost", "opened"]);
+});
