@@ -25,6 +25,7 @@ export interface ClaimRequest {
   readonly id: string;
   /** The ticket of my last answer: ask about that place only, and never make a new one. */
   readonly ticket?: bigint | undefined;
+  /** Never more than the capacity: whoever stands first is granted. */
   readonly weight: number;
   readonly capacity: number;
   readonly ttlMs: number;

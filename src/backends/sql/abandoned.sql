@@ -7,5 +7,6 @@ SELECT coalesce(@jsonlist(name), '[]') AS abandoned
 FROM (
   SELECT DISTINCT name FROM @claims
   WHERE name > :after AND name <= :last AND deadline_us <= :now_us
-  LIMIT 16
+  ORDER BY name
+  LIMIT 200
 ) AS expired

@@ -72,13 +72,13 @@ export const leave: Routine = {
   answer: ["was_there"],
 };
 
-/** Drops what has run out at a name that nobody asks for, and lets in whoever waits behind it. */
+/** Drops what has run out at names that nobody asks for, and lets in whoever waits behind it. */
 export const tidy: Routine = {
   name: "tidy",
-  inputs: ["name"],
+  inputs: ["list"],
+  each: ["name"],
   steps: [
     { sql: sql.lock, into: ["locked"] },
-    "clock",
     { sql: sql["drop-expired"], counts: "removed" },
     "ring",
   ],

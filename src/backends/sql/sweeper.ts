@@ -9,7 +9,7 @@ const NAMES_PER_VISIT = 1_000;
 const CLAIMS_PER_VISIT = 256;
 const VISIT_MS = 1_000;
 /** As many as `abandoned.sql` tells of at once. */
-const ABANDONED_PER_LOOK = 16;
+const ABANDONED_PER_LOOK = 200;
 
 /**
  * Forgets idle names and the claims of crashed processes at names that nobody asks for any more, in the course
@@ -30,11 +30,10 @@ export class Sweeper {
 
   /** After a claim; nobody waits for it. */
   claimed(): void {
-    if (this.#visiting) return;
     if (++this.#claims < CLAIMS_PER_VISIT && nowMs() - this.#lastMs < VISIT_MS) return;
-    this.#claims = 0;
+    if (this.#visiting) return;
     this.#visiting = true;
-    this.#visit()
+    this.#visits()
       // The claim itself has been answered. What is wrong with the database shows in the next one.
       .catch(() => undefined)
       .finally(() => {
@@ -43,17 +42,27 @@ export class Sweeper {
       });
   }
 
-  async #visit(): Promise<void> {
+  /** Goes on if so many claims have come meanwhile, or if much is to be done. */
+  async #visits(): Promise<void> {
+    do {
+      this.#claims = 0;
+      if (await this.#visit()) this.#claims = CLAIMS_PER_VISIT;
+    } while (this.#claims >= CLAIMS_PER_VISIT);
+  }
+
+  /** Whether it was worth it. */
+  async #visit(): Promise<boolean> {
     const after = this.#after;
-    // Every claim may have been left behind, so no more names may be passed over than are tidied up.
-    for (let tidied = 0; tidied < NAMES_PER_VISIT; tidied += ABANDONED_PER_LOOK) {
+    for (;;) {
       const [row] = await this.#link.call(sweep, [after, NAMES_PER_VISIT, this.#retentionUs]);
       this.#after = numberOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
-      // Where much is to be done, the next claim goes on with it.
-      if (numberOf(row, "forgotten") > NAMES_PER_VISIT / 2) this.#claims = CLAIMS_PER_VISIT;
       const abandoned = JSON.parse(textOf(row, "abandoned")) as readonly string[];
-      for (const name of abandoned) await this.#link.call(tidy, [name]);
-      if (abandoned.length < ABANDONED_PER_LOOK) return;
+      if (abandoned.length > 0) {
+        const list = abandoned.map((name) => ({ name }));
+        await this.#link.call(tidy, [JSON.stringify(list)]);
+      }
+      // Every claim may have been left behind: no name is passed over before it is tidied up.
+      if (abandoned.length < ABANDONED_PER_LOOK) return numberOf(row, "forgotten") > NAMES_PER_VISIT / 2;
     }
   }
 }
