@@ -77,11 +77,7 @@ export const tidy: Routine = {
   name: "tidy",
   inputs: ["list"],
   each: ["name"],
-  steps: [
-    { sql: sql.lock, into: ["locked"] },
-    { sql: sql["drop-expired"], counts: "removed" },
-    "ring",
-  ],
+  steps: [{ sql: sql.lock, into: ["locked"] }, { sql: sql["drop-expired"], counts: "removed" }, "ring"],
   answer: ["removed"],
 };
 
