@@ -19,10 +19,9 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
-    // Tests mostly wait, so two files run side by side even where there are only two cores.
-    maxWorkers: 2,
-    // Within a file, more of them than cores would only slow each other down.
-    maxConcurrency: 3,
+    // Tests mostly wait, so more files run side by side than there are cores, and within a file two tests.
+    maxWorkers: 3,
+    maxConcurrency: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     server: { deps: { external: [/\/dist\//] } },

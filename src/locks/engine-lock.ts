@@ -48,7 +48,8 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
     const within = options?.within;
     const outer = chainOf(within);
     const own = heldInChain(outer, connection, name);
-    if (own !== undefined) {
+    // A semaphore of that name is none of ours: the engine says so.
+    if (own !== undefined && own.hold.ask.capacity === ask.capacity) {
       if (ask.weight > own.hold.ask.weight) throw upgrade(name);
       if (ask.reentrant || within)
         return (await own.reenter(Lease, ask.waitMs, ask.signal)) ?? takenBy(connection, name);

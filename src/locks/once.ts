@@ -1,12 +1,12 @@
 import type { CellStore } from "../core/cells.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
-import { invalidOption, LockError } from "../core/errors.js";
+import { invalidOption, isLockError, LockError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import { type AcquireOptions, flag, knownOptions } from "../core/options.js";
-import { runInChain } from "../core/reentry.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
+import { runHeld } from "./run.js";
 import { jsonText } from "./stored-json.js";
 
 export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "ttl" | "note"> {
@@ -80,11 +80,16 @@ export class OnlyOnce<T> {
       Object.entries({ wait, signal, ttl, note }).filter(([, set]) => set !== undefined),
     );
     const lease = await this.#lock.acquire(options);
-    try {
-      return (await this.#known()) ?? (await this.#run(lease, fn));
-    } finally {
-      await lease[Symbol.asyncDispose]();
-    }
+    let done: Once<T> | undefined;
+    const run = async () => {
+      done = (await this.#known()) ?? (await this.#run(lease, fn));
+      return done;
+    };
+    return runHeld(lease, run).catch((error: unknown) => {
+      // What is stored counts, also if the lock was lost on the way.
+      if (done !== undefined && isLockError(error, "lost")) return done;
+      throw error;
+    });
   }
 
   async #known(): Promise<Once<T> | undefined> {
@@ -96,7 +101,7 @@ export class OnlyOnce<T> {
   async #run(lease: Lease, fn: Callback<T>): Promise<Once<T>> {
     let outcome: Pick<Stored, "value" | "error">;
     try {
-      outcome = { value: (await runInChain(lease, () => fn(lease))) ?? null };
+      outcome = { value: (await fn(lease)) ?? null };
     } catch (error) {
       if (!this.#options.keepErrors) throw error;
       await this.#store({ error: String(error).slice(0, LONGEST_ERROR) });

@@ -12,6 +12,8 @@ let lastLease = 0;
 async function start({ module, args, options }: WorkerStart): Promise<void> {
   const { default: open } = (await import(module)) as { default: BackendFactory };
   locks = createLocks(await open(args as never), options satisfies LocksOptions);
+  // As connect() does: loading a library and opening a connection must not take its time from the first lease.
+  await locks.inspect("nobody");
 }
 
 function keep(lease: Lease): { lease: number; token: string } {

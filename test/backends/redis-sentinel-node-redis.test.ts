@@ -5,5 +5,5 @@ import { otherKinds, runner } from "../support/runner.js";
 
 conformance(runner, {
   ...redisHarness("sentinel", "redis", await shared("redis-sentinel")),
-  ...otherKinds("ioredis"),
+  ...otherKinds("a single server"),
 });

@@ -75,6 +75,22 @@ const open: (url: string) => Promise<locktender.Locks> = locktender.connect;
 void open("memory:").then((locks) => locks.mutex("a").run(() => console.log(true)));
 `;
 
+/** Code for a browser, which is given our locks in place of the platform's. */
+const BROWSER_CODE = `
+import { connect } from "locktender";
+
+async function save(manager: LockManager): Promise<string> {
+  const { held = [] } = await manager.query();
+  const tried = await manager.request("save", { ifAvailable: true }, async (lock) => lock?.name ?? "busy");
+  await manager.request("save", { mode: "shared", signal: AbortSignal.timeout(1_000) }, (lock) => lock?.mode);
+  return manager.request("save", (lock) => \`\${tried} \${lock?.mode} \${held.length}\`);
+}
+
+const locks = await connect("memory:");
+console.log(await save(locks.web));
+await locks.close();
+`;
+
 let folder: string;
 let tarball: Uint8Array;
 /** A project in which nothing but the package is installed: no client library, and no types. */
@@ -161,6 +177,12 @@ describe.concurrent("whoever installs it", () => {
   test("compiles and runs as CommonJS", async () => {
     await compile("commonjs", "main.cts", COMMONJS_CONSUMER, { module: "nodenext", types: ["node"] });
     expect(await node(["commonjs/out/main.cjs"])).toBe("true\n");
+  });
+
+  test("passes our locks to code that was written for navigator.locks", async () => {
+    const lib = ["es2022", "esnext.disposable", "dom", "dom.iterable"];
+    await compile("browser", "main.ts", BROWSER_CODE, { module: "nodenext", types: ["node"], lib });
+    expect(await node(["browser/out/main.js"])).toBe("save exclusive 0\n");
   });
 
   test("has no client library by accident, neither for Node nor for the compiler", async () => {

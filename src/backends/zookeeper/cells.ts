@@ -18,6 +18,17 @@ interface Found {
   readonly cell: StoredCell | undefined;
 }
 
+/** Whoever may write there can write anything. */
+function readContent(data: Buffer, name: string): Content {
+  try {
+    const content = JSON.parse(data.toString()) as Content;
+    if (typeof content.text === "string") return content;
+  } catch {
+    // Said below.
+  }
+  throw backendError(`the cell "${name}" was not written by Locktender.`, { name, retryable: false });
+}
+
 /** Longer than any request lasts: see below. */
 const REMOVED_AFTER_MS = 60_000;
 const MOST_ATTEMPTS = 20;
@@ -95,7 +106,7 @@ export class ZooKeeperCells implements CellStore {
       this.#removeLater(name, stat.version);
       return { stat, cell: undefined };
     }
-    const { text, keepMs } = JSON.parse(data.toString()) as Content;
+    const { text, keepMs } = readContent(data, name);
     const over = keepMs !== undefined && (await session.serverTimeMs()) >= stat.mtimeMs + keepMs;
     if (over) this.#removeLater(name, stat.version);
     return { stat, cell: over ? undefined : { text, version: stat.mzxid } };

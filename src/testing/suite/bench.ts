@@ -107,7 +107,7 @@ export function sleep(ms: number): Promise<void> {
 
 /** Waits until it is so; the promise itself says how long that may take. */
 export async function eventually(
-  what: string,
+  what: string | (() => string),
   withinMs: number,
   check: () => Promise<boolean> | boolean,
 ): Promise<void> {
@@ -119,7 +119,10 @@ export async function eventually(
       // A busy engine may fail to answer once: what counts is what it says in the end.
       if (!isLockError(error, "backend") || !error.retryable || performance.now() > until) throw error;
     }
-    assert(performance.now() < until, `not within ${withinMs} ms: ${what}`);
+    assert(
+      performance.now() < until,
+      `not within ${withinMs} ms: ${typeof what === "string" ? what : what()}`,
+    );
     await sleep(5);
   }
 }
@@ -139,9 +142,13 @@ const ASKED_MS = 200;
 
 export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {
   if (!locks.guarantees.queueing) return sleep(ASKED_MS);
+  let seen = { holders: 0, waiters: 0 };
   await eventually(
-    `${waiters} wait for ${name}`,
+    () => `${waiters} wait for ${name}, but ${seen.holders} hold it and ${seen.waiters} wait`,
     10_000,
-    async () => (await count(locks, name)).waiters === waiters,
+    async () => {
+      seen = await count(locks, name);
+      return seen.waiters === waiters;
+    },
   );
 }

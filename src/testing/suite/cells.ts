@@ -248,6 +248,27 @@ export const once: readonly Case[] = [
     },
   },
   {
+    name: "whoever closes while it runs waits for it, and its result is stored",
+    needs: ["cells"],
+    async run(bench) {
+      const key = bench.name();
+      const locks = bench.connect();
+      let started = () => {};
+      const inside = new Promise<void>((resolve) => {
+        started = resolve;
+      });
+      const running = locks.once(key, { keep: "1h" }, async (lease) => {
+        started();
+        await sleep(200);
+        return lease.held;
+      });
+      await inside;
+      await Promise.all([running, locks.close()]);
+      assert.deepEqual(await running, { ran: true, value: true });
+      assert.deepEqual(await bench.connect().once(key, { keep: "1h" }, () => 0), { ran: false, value: true });
+    },
+  },
+  {
     name: "the result is forgotten when its time is over",
     waits: true,
     needs: ["cells"],
