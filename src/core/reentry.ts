@@ -57,6 +57,15 @@ export function heldInChain(
   return undefined;
 }
 
+/** The claims that this chain holds there. */
+function holdsIn(frame: Frame | undefined, connection: Connection): readonly Hold[] {
+  const holds = new Set<Hold>();
+  for (let at = frame; at !== undefined; at = at.outer) {
+    if (at.lease.held) for (const hold of at.lease.holds) holds.add(hold);
+  }
+  return [...holds].filter((hold) => hold.connection === connection);
+}
+
 /** What this chain holds, and these leases, for others to see who waits for whom; `undefined` if nothing. */
 export function shownHolds(
   frame: Frame | undefined,
@@ -64,36 +73,20 @@ export function shownHolds(
   leases: readonly AnyLease[] = [],
 ): Owner["holds"] {
   if (frame === undefined && leases.length === 0) return undefined;
-  const holds = new Set<Hold>(leases.flatMap((lease) => lease.holds));
-  for (let at = frame; at !== undefined; at = at.outer) {
-    if (at.lease.held) for (const hold of at.lease.holds) holds.add(hold);
-  }
-  const shown = [...holds].filter((hold) => hold.connection === connection).slice(0, MOST_SHOWN);
+  const holds = new Set([...leases.flatMap((lease) => lease.holds), ...holdsIn(frame, connection)]);
+  const shown = [...holds].slice(0, MOST_SHOWN);
   return shown.length === 0 ? undefined : shown.map(({ name, token }) => [name, String(token)] as const);
 }
 
-/** Everything that this chain holds there. */
+/** The names of everything that this chain holds there. */
 export function namesInChain(frame: Frame | undefined, connection: Connection): readonly string[] {
-  const names = new Set<string>();
-  for (let at = frame; at !== undefined; at = at.outer) {
-    if (!at.lease.held) continue;
-    for (const hold of at.lease.holds) if (hold.connection === connection) names.add(hold.name);
-  }
-  return [...names];
+  return [...new Set(holdsIn(frame, connection).map(({ name }) => name))];
 }
 
 /** How much of that name this chain holds. */
 export function weightInChain(frame: Frame | undefined, connection: Connection, name: string): number {
-  const holds = new Set<Hold>();
-  for (let at = frame; at !== undefined; at = at.outer) {
-    if (!at.lease.held) continue;
-    for (const hold of at.lease.holds) {
-      if (hold.name === name && hold.connection === connection) holds.add(hold);
-    }
-  }
-  let weight = 0;
-  for (const hold of holds) weight += hold.ask.weight;
-  return weight;
+  const own = holdsIn(frame, connection).filter((hold) => hold.name === name);
+  return own.reduce((sum, hold) => sum + hold.ask.weight, 0);
 }
 
 export function selfDeadlock(name: string): LockError {
