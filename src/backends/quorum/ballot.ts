@@ -42,7 +42,8 @@ export type Result =
    */
   | { readonly state: "refused"; readonly held: boolean; readonly free: number; readonly changeInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
-  | { readonly state: "no-quorum"; readonly reports: readonly Report[] }
+  /** `elected`: a majority had voted for us, and then part of it was gone. */
+  | { readonly state: "no-quorum"; readonly reports: readonly Report[]; readonly elected: boolean }
   | Gone;
 
 type Granted = Extract<Vote, { state: "granted" }>;
@@ -116,7 +117,7 @@ export class Ballot {
       const changeInMs = roomIn(times, votes.size, majority);
       return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
     }
-    return this.#lost(replies, { state: "no-quorum", reports: this.#reports(replies) });
+    return this.#lost(replies, { state: "no-quorum", reports: this.#reports(replies), elected: false });
   }
 
   /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
@@ -173,7 +174,7 @@ export class Ballot {
     });
     if (unconfirmed.length === 0) return granted;
     for (const node of this.#nodes) this.#candidate.withdraw(node);
-    return { state: "no-quorum", reports: unconfirmed };
+    return { state: "no-quorum", reports: unconfirmed, elected: true };
   }
 
   async #settle(node: QuorumNode, ticket: number): Promise<boolean> {

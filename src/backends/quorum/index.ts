@@ -30,8 +30,8 @@ export type { IoredisLike } from "../redis/ioredis.js";
 export type { NodeRedisLike } from "../redis/node-redis.js";
 export type { RedlockOptions } from "./options.js";
 
-/** How often a try asks again when votes were split: nobody has the lock then, so nobody is in its way. */
-const SPLIT_ROUNDS = 12;
+/** How often a question is asked again when no one has the lock, so nobody is in its way. */
+const MOST_ROUNDS = 12;
 /** A vote is worth little when most of the ttl has gone by; and a busy machine needs some time. */
 const TTL_SHARE = 3;
 const SHORTEST_TIMEOUT_MS = 50;
@@ -92,10 +92,12 @@ class QuorumBackend implements Backend {
     for (let round = 0; ; round++) {
       const result = await this.#attempt(request);
       if (queue && result.state !== "no-quorum") this.#line.answered(name);
-      const split = result.state === "refused" && !result.held;
+      // Who waits is told that votes were split, and comes back in its own time.
+      const split = result.state === "refused" && !result.held && !queue;
+      const deserted = result.state === "no-quorum" && result.elected;
       const pauseMs = backoffMs(round);
-      const last = round === SPLIT_ROUNDS || nowMs() + pauseMs > lastMs;
-      if (queue || !split || last) return this.#answer(request, result);
+      const last = round === MOST_ROUNDS || nowMs() + pauseMs > lastMs;
+      if (!(split || deserted) || last) return this.#answer(request, result);
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
