@@ -12,6 +12,7 @@ import { loss } from "./suite/loss.js";
 import { network } from "./suite/network.js";
 import { once } from "./suite/once.js";
 import { options } from "./suite/options.js";
+import { outages } from "./suite/outages.js";
 import { queue } from "./suite/queue.js";
 import { readWrite } from "./suite/read-write.js";
 import { reentrancy } from "./suite/reentrancy.js";
@@ -21,16 +22,13 @@ import { web } from "./suite/web.js";
 
 type Suite = Readonly<Record<string, readonly Case[]>>;
 
-const OF_A_MUTEX: Suite = {
+const MUTEX: Suite = {
   "mutual exclusion": exclusion,
   "the queue": queue,
-};
-
-const MUTEX: Suite = {
-  ...OF_A_MUTEX,
   "expiry, renewal and loss": loss,
   "crashes and pauses of processes": crashes,
   "faults of the network": network,
+  outages,
   reentrancy,
   options,
   "seeing and forcing": seeing,
@@ -69,7 +67,7 @@ export function conformance(runner: Runner, harness: Harness): void {
   runner.describe(`conformance: ${harness.engine}`, () => {
     subjects(MUTEX);
     subjects(KINDS, ["kinds"]);
-    for (const as of DISGUISES) subjects(OF_A_MUTEX, ["kinds", "queue"], as);
+    for (const as of DISGUISES) subjects(MUTEX, ["kinds", "queue"], as);
   });
 }
 

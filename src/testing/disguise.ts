@@ -1,4 +1,5 @@
 import { TOKEN_STEP } from "../core/claim.js";
+import type { ResourceView } from "../core/inspect.js";
 import type { Lease, SharedLease } from "../core/lease.js";
 import type { AcquireOptions, TryOptions } from "../core/options.js";
 import type { Callback, Lockable } from "../locks/lockable.js";
@@ -21,9 +22,9 @@ export function disguised(locks: Locks, as: Disguise, drain: Drain): Locks {
     mutex: (name: string, options: MutexOptions = {}) =>
       as === "write side" ? locks.readWrite(name, options).write : lastPermit(locks, name, options, drain),
     scope: (...parts: [string, ...string[]]) => disguised(locks.scope(...parts), as, drain),
-    inspect: async (name: string) => {
-      const view = await locks.inspect(name);
-      return { ...view, holders: view.holders.filter(({ note }) => note !== DRAIN) };
+    inspect: async (name: string) => withoutDrain(await locks.inspect(name)),
+    async *list(query: { prefix?: string }) {
+      for await (const view of locks.list(query)) yield withoutDrain(view);
     },
   };
   return new Proxy(locks, {
@@ -38,6 +39,10 @@ export async function takeAllButOne(locks: Locks, name: string): Promise<void> {
   await locks.semaphore(name, PERMITS).acquire({ weight: PERMITS - 1, note: DRAIN });
 }
 
+function withoutDrain(view: ResourceView): ResourceView {
+  return { ...view, holders: view.holders.filter(({ note }) => note !== DRAIN) };
+}
+
 function lastPermit(locks: Locks, name: string, options: MutexOptions, drain: Drain): Lockable {
   const semaphore = locks.semaphore(name, PERMITS, options);
   const full = semaphore.name;
@@ -48,7 +53,10 @@ function lastPermit(locks: Locks, name: string, options: MutexOptions, drain: Dr
   const fitting = <O extends AcquireOptions | TryOptions>(given: O) => given as PermitOptions;
   const run = <T>(args: readonly unknown[]): [PermitOptions, Callback<T, SharedLease>] => {
     const [given, fn] = args.length === 1 ? [{}, args[0]] : args;
-    return [given as PermitOptions, (lease) => (fn as Callback<T>)(withToken(lease))];
+    const callback = fn as Callback<T>;
+    // What is no function has to be refused as such.
+    const wrapped = (lease: SharedLease) => callback(withToken(lease));
+    return [given as PermitOptions, typeof callback === "function" ? wrapped : callback];
   };
   return {
     name: full,

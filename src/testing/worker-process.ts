@@ -3,10 +3,21 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { AcquireOptions } from "../core/options.js";
 import type { LocksOptions } from "../locks/locks.js";
+import type { Disguise } from "./disguise.js";
 import type { WorkerBackend } from "./harness.js";
 
 export interface WorkerStart extends WorkerBackend {
   readonly options: LocksOptions;
+  readonly as: Disguise | undefined;
+}
+
+export interface WorkerSettings {
+  /** How far its wall clock is off. */
+  readonly skewMs?: number;
+  /** What stands in for every mutex. */
+  readonly as?: Disguise | undefined;
+  /** What is done before it asks for a lock. */
+  readonly prepare?: ((name: string) => Promise<void>) | undefined;
 }
 
 export type WorkerCall =
@@ -48,10 +59,12 @@ function clockSkew(skewMs: number): string {
 export class WorkerProcess {
   readonly #child: ChildProcess;
   readonly #calls = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  readonly #prepare: (name: string) => Promise<void>;
   #lastId = 0;
 
-  private constructor(child: ChildProcess) {
+  private constructor(child: ChildProcess, prepare: WorkerSettings["prepare"] = async () => {}) {
     this.#child = child;
+    this.#prepare = prepare;
     child.on("message", (reply: WorkerReply) => {
       const call = this.#calls.get(reply.id);
       this.#calls.delete(reply.id);
@@ -67,25 +80,28 @@ export class WorkerProcess {
   static async start(
     backend: WorkerBackend,
     options: LocksOptions,
-    { skewMs = 0 }: { skewMs?: number } = {},
+    { skewMs = 0, as, prepare }: WorkerSettings = {},
   ): Promise<WorkerProcess> {
     const execArgv = skewMs === 0 ? [] : ["--import", clockSkew(skewMs)];
     const script = fileURLToPath(new URL("./worker.js", import.meta.url));
-    const worker = new WorkerProcess(fork(script, { execArgv }));
-    await worker.#call({ op: "start", start: { ...backend, options } });
+    const worker = new WorkerProcess(fork(script, { execArgv }), prepare);
+    await worker.#call({ op: "start", start: { ...backend, options, as } });
     return worker;
   }
 
-  acquire(name: string, options: AcquireOptions = {}): Promise<WorkerLease> {
+  async acquire(name: string, options: AcquireOptions = {}): Promise<WorkerLease> {
+    await this.#prepare(name);
     return this.#call({ op: "acquire", name, options }) as Promise<WorkerLease>;
   }
 
-  tryAcquire(name: string): Promise<WorkerLease | null> {
+  async tryAcquire(name: string): Promise<WorkerLease | null> {
+    await this.#prepare(name);
     return this.#call({ op: "tryAcquire", name }) as Promise<WorkerLease | null>;
   }
 
   /** Runs a callback that never ends, under the lock. */
-  runForEver(name: string): Promise<unknown> {
+  async runForEver(name: string): Promise<unknown> {
+    await this.#prepare(name);
     return this.#call({ op: "runForEver", name });
   }
 

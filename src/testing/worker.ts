@@ -2,6 +2,7 @@
 // Started by WorkerProcess; talks to its parent over the IPC channel.
 import type { Lease } from "../core/lease.js";
 import { createLocks, type Locks, type LocksOptions } from "../locks/locks.js";
+import { disguised } from "./disguise.js";
 import type { BackendFactory } from "./harness.js";
 import type { WorkerCall, WorkerLook, WorkerReply, WorkerStart } from "./worker-process.js";
 
@@ -9,9 +10,11 @@ const leases = new Map<number, Lease>();
 let locks: Locks;
 let lastLease = 0;
 
-async function start({ module, args, options }: WorkerStart): Promise<void> {
+async function start({ module, args, options, as }: WorkerStart): Promise<void> {
   const { default: open } = (await import(module)) as { default: BackendFactory };
-  locks = createLocks(await open(args as never), options satisfies LocksOptions);
+  const plain = createLocks(await open(args as never), options satisfies LocksOptions);
+  // Permits are drained by the parent, which stays.
+  locks = as === undefined ? plain : disguised(plain, as, async () => undefined);
   // As connect() does: loading a library and opening a connection must not take its time from the first lease.
   await locks.inspect("nobody");
 }

@@ -32,6 +32,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       },
     ],
     caughtBy: [ETCD, "scenario S9: a claim delivered long after its caller left"],
+    // A busy machine may lose the session meanwhile, and then nothing can be delivered late.
+    byChance: true,
   },
   {
     name: "etcd: a watch that begins now instead of at the look",

@@ -48,12 +48,15 @@ export class Bench {
   }
 
   connect(options: LocksOptions = {}, wrap: (backend: Backend) => Backend = (backend) => backend): Locks {
-    const locks = this.#track(createLocks(wrap(this.harness.open()), options));
-    return this.#as === undefined ? locks : disguised(locks, this.#as, (name) => this.#drain(name));
+    return this.#track(createLocks(wrap(this.harness.open()), options));
   }
 
   #drain(name: string): Promise<void> {
-    this.#drainer ??= this.#track(createLocks(this.harness.open()));
+    if (this.#drainer === undefined) {
+      const drainer = createLocks(this.harness.open());
+      this.#drainer = drainer;
+      this.#tidy.push(() => drainer.close({ drain: 0, abort: 0 }));
+    }
     const drained = this.#drained.get(name) ?? takeAllButOne(this.#drainer, name);
     this.#drained.set(name, drained);
     return drained;
@@ -68,7 +71,10 @@ export class Bench {
   async worker(options: LocksOptions = {}, extra: { skewMs?: number } = {}): Promise<WorkerProcess> {
     const { processes } = this.harness;
     assert("module" in processes);
-    const worker = await WorkerProcess.start(processes, options, extra);
+    const as = this.#as;
+    // It may be killed, and what it drained would be free again.
+    const prepare = as === "last permit" ? (name: string) => this.#drain(name) : undefined;
+    const worker = await WorkerProcess.start(processes, options, { ...extra, as, prepare });
     this.#tidy.push(() => worker.kill());
     return worker;
   }
@@ -97,7 +103,7 @@ export class Bench {
 
   #track(locks: Locks): Locks {
     this.#tidy.push(() => locks.close({ drain: 0, abort: 0 }));
-    return locks;
+    return this.#as === undefined ? locks : disguised(locks, this.#as, (name) => this.#drain(name));
   }
 }
 

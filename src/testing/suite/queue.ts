@@ -3,12 +3,21 @@ import type { Backend } from "../../core/backend.js";
 import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 /** Counts what goes to the engine. */
-function counting(calls: { claim: number; release: number }): (backend: Backend) => Backend {
+class Calls {
+  claim = 0;
+  release = 0;
+  /** Whose question the engine has answered. */
+  readonly answered = new Set<string>();
+}
+
+function counting(calls: Calls): (backend: Backend) => Backend {
   return (backend) => ({
     traits: backend.traits,
-    claim(request) {
+    async claim(request) {
       calls.claim++;
-      return backend.claim(request);
+      const answer = await backend.claim(request);
+      calls.answered.add(request.id);
+      return answer;
     },
     renew: (claims) => backend.renew(claims),
     release(claim, force) {
@@ -23,7 +32,7 @@ function counting(calls: { claim: number; release: number }): (backend: Backend)
 
 /** An engine whose notifications are all lost. */
 function deaf(backend: Backend): Backend {
-  return { ...counting({ claim: 0, release: 0 })(backend), watch: () => () => {} };
+  return { ...counting(new Calls())(backend), watch: () => () => {} };
 }
 
 export const queue: readonly Case[] = [
@@ -104,7 +113,7 @@ export const queue: readonly Case[] = [
     notOfPermits: "a permit may wake as many as there are permits, each of which may be next",
     async run(bench) {
       const name = bench.name();
-      const calls = { claim: 0, release: 0 };
+      const calls = new Calls();
       const locks = bench.connect({ ttl: "60s" }, counting(calls));
       const mutex = locks.mutex(name);
       const holder = await mutex.acquire();
@@ -119,6 +128,8 @@ export const queue: readonly Case[] = [
       // If anything fails before they are awaited, they fail with it, and that is no news.
       for (const wait of waits) wait.catch(() => undefined);
       await queued(bench.connect(), name, 1_000);
+      // A busy engine may have them in its queue before all of them know: who does not will ask again.
+      await eventually("all know that they wait", 30_000, () => calls.answered.size === 1_001);
       calls.claim = 0;
       calls.release = 0;
       await holder.release();

@@ -64,6 +64,7 @@ export const seeing: readonly Case[] = [
   },
   {
     name: "a timeout says who holds the lock, since when, from where, and my place",
+    notOfPermits: "all who hold permits are named, and there are more",
     async run(bench) {
       const name = bench.name();
       const shop = bench.connect({ owner: { service: "shop" } });
@@ -112,6 +113,7 @@ export const seeing: readonly Case[] = [
   },
   {
     name: "an operator takes a lock away; the victim is told at once, by whom and why, and the next one is in",
+    notOfPermits: "all permits are taken away, also those of others",
     async run(bench) {
       const name = bench.name();
       const events: LockEvent[] = [];
