@@ -1,4 +1,4 @@
-/** A value as an engine keeps it. The version grows with every change, also when a cell was gone in between. */
+/** A value as an engine keeps it. The version, from 1 on, grows with every change, also when a cell was gone. */
 export interface StoredCell {
   readonly text: string;
   readonly version: bigint;

@@ -86,7 +86,7 @@ export class Cell<T> {
   async #change(read: () => string | undefined, options: CellWriteOptions): Promise<CellWrite<T>> {
     knownOptions(options, WRITE_OPTIONS, `cell "${this.name}"`);
     const { ifVersion } = options;
-    if (ifVersion !== undefined && ifVersion !== null && typeof ifVersion !== "bigint") {
+    if (ifVersion !== undefined && ifVersion !== null && !(typeof ifVersion === "bigint" && ifVersion > 0n)) {
       throw invalidOption("ifVersion: must be the bigint of a version, or null for none.", this.name);
     }
     const text = read();
