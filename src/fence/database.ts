@@ -82,13 +82,13 @@ function known(dialect: Dialect): Dialect {
   );
 }
 
-/** Query builders wrap errors, so what they wrap is looked at, too. */
+/** Query builders wrap errors, so what they wrap is looked at, too. The odd names are those of Prisma. */
 function tableIsMissing(error: unknown): boolean {
   if (typeof error !== "object" || error === null) return false;
-  const { code, message, cause, meta } = error as Readonly<Record<string, unknown>>;
-  if (NO_TABLE.includes(String(code)) || /no such table: (\w+\.)?locktender_fence\b/.test(String(message)))
-    return true;
-  return tableIsMissing(cause) || tableIsMissing(meta);
+  const { code, originalCode, message, cause, meta, driverAdapterError } = error as Record<string, unknown>;
+  if (NO_TABLE.includes(String(code)) || NO_TABLE.includes(String(originalCode))) return true;
+  if (/no such table: (\w+\.)?locktender_fence\b/.test(String(message))) return true;
+  return [cause, meta, driverAdapterError].some(tableIsMissing);
 }
 
 function missingTable(dialect: Dialect, cause: unknown): LockError {

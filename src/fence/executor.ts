@@ -149,7 +149,7 @@ function drizzleDialect(kind: unknown): Dialect | undefined {
 }
 
 function ofPrisma(tx: PrismaTransaction, dialect: Dialect | undefined): AnyExecutor {
-  if (typeof tx.$transaction === "function") throw noTransaction("this Prisma client");
+  if (typeof tx.$connect === "function") throw noTransaction("this Prisma client");
   if (dialect === undefined) {
     throw invalidOption(
       'fence: Prisma does not show for which database it is. Say it: { dialect: "postgres" }.',

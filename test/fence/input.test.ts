@@ -217,6 +217,10 @@ describe("without its table", async () => {
   const pool = new pg.Pool({ connectionString: bare.postgres });
   afterAll(() => pool.end());
   const lease = { name: "a", token: 1n };
+  const prisma = (meta: object) => {
+    const error = Object.assign(new Error("Raw query failed"), { code: "P2010", meta });
+    return fence({ $queryRawUnsafe: () => Promise.reject(error) }, lease, { dialect: "postgres" });
+  };
   const TRIES: Readonly<Record<string, () => unknown>> = {
     pg: () => withPg(bare.postgres, (client) => fence(client, lease)),
     mysql2: () => withMysql({ uri: bare.mysql }, (connection) => fence(connection, lease)),
@@ -227,10 +231,9 @@ describe("without its table", async () => {
     Kysely: () =>
       new Kysely({ dialect: new PostgresDialect({ pool }) }).transaction().execute((tx) => fence(tx, lease)),
     Drizzle: () => drizzle({ client: pool }).transaction((tx) => fence(tx, lease)),
-    "what Prisma throws": () => {
-      const error = Object.assign(new Error("Raw query failed"), { code: "P2010", meta: { code: "42P01" } });
-      return fence({ $queryRawUnsafe: () => Promise.reject(error) }, lease, { dialect: "postgres" });
-    },
+    "what Prisma 6 throws": () => prisma({ code: "42P01" }),
+    "what Prisma 7 throws": () =>
+      prisma({ driverAdapterError: { name: "DriverAdapterError", cause: { originalCode: "1146" } } }),
   };
 
   test.each(Object.entries(TRIES))("it says how to make it: %s", async (_, attempt) => {
