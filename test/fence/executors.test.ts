@@ -94,9 +94,11 @@ describe("an executor of one's own", () => {
   });
 
   test("that gives no rows, or not as objects, is found out", async () => {
-    for (const rows of [[], [["7"]], [{}]]) {
-      const wrong = { ...executor, query: async () => rows };
+    for (const rows of [[], [["7"]], [{}], { rows: [{ token: "7" }] }, undefined]) {
+      const wrong = { ...executor, query: async () => rows as never };
       await expect(fence(wrong, { name: "own", token: 7n })).rejects.toThrow(/no row with a token/);
+      const atOnce = { ...executor, query: () => rows as never };
+      await expect(fence(atOnce, { name: "own", token: 7n })).rejects.toThrow(/no row with a token/);
     }
   });
 });
@@ -112,6 +114,12 @@ describe("what cannot be meant", () => {
     await expect(fence(tx as never, { name: "a", token: 1n })).rejects.toMatchObject({
       code: "invalid-option",
     });
+  });
+
+  test("a transaction that is a function, as with postgres or knex: it is said how to make an executor of it", async () => {
+    const tagged = Object.assign(() => {}, { unsafe: async () => [] });
+    const refused = fence(tagged as never, { name: "a", token: 1n });
+    await expect(refused).rejects.toThrow(/Give an executor: { dialect, query\(sql\) }/);
   });
 
   test("Prisma without the dialect, and a dialect that does not exist", async () => {
