@@ -1,3 +1,4 @@
+import { invalidOption } from "../core/errors.js";
 import { canonicalName, type LockName } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
 import { admit, type FenceOptions, invalidToken, passOf } from "./fenced.js";
@@ -54,6 +55,7 @@ export function httpFence(store: FenceStore = memoryStore()): HttpFence {
   return async <T>(request: RequestLike, ...rest: [Handler<T>] | [HttpFenceOptions, Handler<T>]) => {
     const [options, handler] = rest.length === 1 ? [{}, rest[0]] : rest;
     knownOptions(options, OPTIONS, "fence");
+    if (typeof handler !== "function") throw invalidOption("fence: the last argument is the handler.");
     const sender = fencingToken(request);
     const lock = options.lock === undefined ? sender.name : canonicalName(options.lock);
     if (sender.name !== lock) {

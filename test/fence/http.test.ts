@@ -146,6 +146,15 @@ describe("requests", () => {
     await expect(late).rejects.toMatchObject({ resource: "shelf", highest: 5n });
   });
 
+  test("without a handler are an error, and do not count as seen", async () => {
+    const fenced = httpFence();
+    for (const rest of [[], [{ lock: "a" }], [{ lock: "a" }, undefined]]) {
+      const refused = fenced(await requestOf("a", 5n), ...(rest as [never]));
+      await expect(refused).rejects.toMatchObject({ code: "invalid-option" });
+    }
+    await fenced(await requestOf("a", 4n), () => {});
+  });
+
   test("other errors are none of ours to answer", async () => {
     const failing = httpFence()(await requestOf("a", 1n), () => Promise.reject(new Error("mine")));
     await expect(failing).rejects.toThrow("mine");
