@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { Kysely, PostgresDialect } from "kysely";
@@ -209,6 +210,37 @@ describe("names", () => {
   test.each(["", "a\nb", "\ud800", "x".repeat(256), undefined, 5])("%j is none", async (name) => {
     const refused = fence(untouched, { name, token: 1n } as Fenced);
     await expect(refused).rejects.toMatchObject({ code: "invalid-name" });
+  });
+});
+
+describe("a user with no more rights than SELECT, INSERT and UPDATE on the table", () => {
+  const user = `writer_${randomBytes(6).toString("hex")}`;
+  const lease = { name: "a", token: 1n };
+  const as = (url: string) => Object.assign(new URL(url), { username: user, password: "secret" }).href;
+
+  test("is enough on PostgreSQL", async () => {
+    const owner = new pg.Client(postgresUrl);
+    await owner.connect();
+    await owner.query(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+    await owner.query(`GRANT SELECT, INSERT, UPDATE ON locktender_fence TO ${user}`);
+    await withPg(as(postgresUrl), async (client) => {
+      await fence(client, lease);
+      await expect(client.query("DELETE FROM locktender_fence")).rejects.toThrow(/permission denied/);
+    });
+    await owner.query(`DROP OWNED BY ${user}; DROP ROLE ${user}`);
+    await owner.end();
+  });
+
+  test("is enough on MySQL", async () => {
+    const owner = await mysql.createConnection(mysqlUrl);
+    await owner.query(`CREATE USER ${user}@'%' IDENTIFIED BY 'secret'`);
+    await owner.query(`GRANT SELECT, INSERT, UPDATE ON locktender_fence TO ${user}@'%'`);
+    await withMysql({ uri: as(mysqlUrl) }, async (connection) => {
+      await fence(connection, lease);
+      await expect(connection.query("DELETE FROM locktender_fence")).rejects.toThrow(/denied/);
+    });
+    await owner.query(`DROP USER ${user}@'%'`);
+    await owner.end();
   });
 });
 
