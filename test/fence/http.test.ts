@@ -88,6 +88,15 @@ describe("the header", () => {
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 
+  test("that of another lock than the one that is asked for is refused", async () => {
+    const chair = await requestOf("stock:chair", 5n);
+    expect(() => fencingToken(chair, { lock: "stock:lamp" })).toThrow(
+      expect.objectContaining({ code: "invalid-token", lock: "stock:lamp" }),
+    );
+    expect(fencingToken(chair, { lock: ["stock", "chair"] }).token).toBe(5n);
+    expect(() => fencingToken(chair, { look: "stock:lamp" } as object)).toThrow(/there is no option "look"/);
+  });
+
   test("none at all is an error of its own", () => {
     expect(() => fencingToken(asking())).toThrow(expect.objectContaining({ code: "missing-token" }));
     expect(() => fencingToken({ headers: {} })).toThrow(expect.objectContaining({ code: "missing-token" }));
