@@ -32,6 +32,9 @@ const DRIZZLE_TRANSACTIONS: Readonly<Record<string, Dialect>> = {
  * happens stays active, and keeps the connection at its old snapshot for as long as nobody collects it.
  */
 const TAKE_THE_FILE = "DELETE FROM locktender_fence WHERE 0";
+/** What PostgreSQL allows in a transaction only. The fence itself takes a stronger lock, which hinders nobody either. */
+const BE_IN_TRANSACTION = "LOCK TABLE locktender_fence IN ACCESS SHARE MODE";
+const NOT_IN_TRANSACTION = "25P01";
 /** A flag in what MySQL says of each statement. */
 const IN_TRANSACTION = 1;
 
@@ -74,12 +77,23 @@ function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): Any
   return {
     dialect: "postgres",
     async query(sql) {
+      // Before version 8.21, pg does not know; nor do others that are like it. Then the server is asked.
+      if (client.getTransactionStatus === undefined) await beInTransaction(client);
       const answer = await client.query(sql);
       // Not before: a BEGIN may still have been on its way.
       if (client.getTransactionStatus?.() === "I") throw noTransaction("this client of pg");
       return rowsOf(answer);
     },
   };
+}
+
+async function beInTransaction(client: PgTransaction): Promise<void> {
+  try {
+    await client.query(BE_IN_TRANSACTION);
+  } catch (error) {
+    const { code } = (error ?? {}) as { code?: unknown };
+    throw code === NOT_IN_TRANSACTION ? noTransaction("this client of PostgreSQL") : error;
+  }
 }
 
 function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction): AnyExecutor {

@@ -46,6 +46,19 @@ test("a BEGIN that is still on its way to PostgreSQL is one", async () => {
   client.release();
 });
 
+test("of a client that does not know whether it is in a transaction, PostgreSQL is asked", async () => {
+  const client = await pgPool.connect();
+  // As pg was before version 8.21, and as others are that are like it.
+  const older = { query: (sql: string) => client.query(sql) };
+  const name = `older:${randomUUID()}`;
+  await expect(fence(older, { name, token: 1n })).rejects.toThrow(/is not in a transaction/);
+  await client.query("BEGIN");
+  await fence(older, { name, token: 2n });
+  await expect(fence(older, { name, token: 1n })).rejects.toMatchObject({ highest: 2n });
+  await client.query("ROLLBACK");
+  client.release();
+});
+
 describe("what answers at once", () => {
   test("is fenced at once: nothing else of the process gets between the fence and the write", () => {
     const token = 5n;
