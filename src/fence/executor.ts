@@ -102,8 +102,7 @@ function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction)
 }
 
 function ofSqlite(database: SqliteTransaction): AnyExecutor {
-  if ((database.inTransaction ?? database.isTransaction) === false)
-    throw noTransaction("this SQLite database");
+  if (!isInTransaction(database)) throw noTransaction("this SQLite database");
   return {
     dialect: "sqlite",
     query(sql) {
@@ -111,6 +110,19 @@ function ofSqlite(database: SqliteTransaction): AnyExecutor {
       return database.prepare(sql).all();
     },
   };
+}
+
+/** Where it does not say so (node:sqlite before Node.js 22.16), it is tried: in a transaction none can begin. */
+function isInTransaction(database: SqliteTransaction): boolean {
+  const known = database.inTransaction ?? database.isTransaction;
+  if (known !== undefined) return known;
+  try {
+    database.exec("BEGIN");
+  } catch {
+    return true;
+  }
+  database.exec("ROLLBACK");
+  return false;
 }
 
 interface Kysely {

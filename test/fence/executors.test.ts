@@ -67,6 +67,19 @@ describe("what answers at once", () => {
     expect(() => late()).toThrow(/the token 4 of "at once" is stale/);
   });
 
+  test("a database that does not know whether it is in a transaction is tried", () => {
+    // As node:sqlite was before Node.js 22.16.
+    const db = sqliteFile();
+    const older = { prepare: (sql: string) => db.prepare(sql), exec: (sql: string) => db.exec(sql) };
+    const careless = () => fence(older, { name: "older", token: 1n });
+    expect(careless).toThrow(/is not in a transaction/);
+    expect(db.inTransaction).toBe(false);
+    db.exec("BEGIN");
+    fence(older, { name: "older", token: 2n });
+    expect(careless).toThrow(/is stale/);
+    expect(db.inTransaction).toBe(true);
+  });
+
   const Library = betterSqlite3() as unknown as OpenSqlite | undefined;
   test.skipIf(Library === undefined)(`the same by better-sqlite3 (${NOT_INSTALLED})`, () => {
     const { write, careless } = sqliteWriter(sqliteFile(Library));
