@@ -62,10 +62,13 @@ export interface DrizzleSyncTransaction {
   rollback(): never;
 }
 
-/** What Prisma gives to the callback of `$transaction`. It does not show which database it is for. */
+/**
+ * What Prisma gives to the callback of `$transaction`. It does not show which database it is for. Since version 7
+ * it has a `$transaction` itself, for savepoints; what only whole clients have is `$connect`.
+ */
 export interface PrismaTransaction {
   $queryRawUnsafe(sql: string): PromiseLike<unknown>;
-  readonly $transaction?: never;
+  readonly $connect?: never;
 }
 
 export type SyncTransaction = SqliteTransaction | DrizzleSyncTransaction;

@@ -27,7 +27,8 @@ export function fence(
   lease: Fenced,
   options: FenceOptions & { readonly dialect?: Dialect } = {},
 ): void | Promise<void> {
-  if (typeof tx !== "object" || tx === null) {
+  // What is unknown may be a function, as with postgres and knex: executorOf says what to do then.
+  if ((typeof tx !== "object" && typeof tx !== "function") || tx === null) {
     return Promise.reject(invalidOption("fence: the first argument is the transaction that writes."));
   }
   const enter = () => {
@@ -59,7 +60,7 @@ export function raise(executor: AnyExecutor, resource: string, token: bigint): b
   };
   try {
     const answer = executor.query(first);
-    if (!("then" in answer)) return highestIn(answer);
+    if (!isPromise(answer)) return highestIn(answer);
     const last = others.reduce((before, next) => before.then(() => executor.query(next)), answer);
     return Promise.resolve(last).then(highestIn, explain);
   } catch (error) {
@@ -67,12 +68,17 @@ export function raise(executor: AnyExecutor, resource: string, token: bigint): b
   }
 }
 
-function highestIn(rows: readonly unknown[]): bigint {
-  const [row] = rows as readonly ({ readonly token?: unknown } | undefined)[];
+const isPromise = <T>(answer: T | PromiseLike<T>): answer is PromiseLike<T> =>
+  typeof (answer as Partial<PromiseLike<T>> | undefined)?.then === "function";
+
+/** Whatever was answered: an executor is the user's own work. */
+function highestIn(rows: unknown): bigint {
+  const [row] = (Array.isArray(rows) ? rows : []) as readonly ({ readonly token?: unknown } | undefined)[];
   if (row?.token === undefined) {
     throw invalidOption("fence: the client gave no row with a token. Its query has to give rows as objects.");
   }
-  return readToken(row.token);
+  // Bytes are what mysql2 gives for a text if it is told not to cast.
+  return readToken(Buffer.isBuffer(row.token) ? row.token.toString() : row.token);
 }
 
 function known(dialect: Dialect): Dialect {
@@ -82,13 +88,13 @@ function known(dialect: Dialect): Dialect {
   );
 }
 
-/** Query builders wrap errors, so what they wrap is looked at, too. */
+/** Query builders wrap errors, so what they wrap is looked at, too. The odd names are those of Prisma. */
 function tableIsMissing(error: unknown): boolean {
   if (typeof error !== "object" || error === null) return false;
-  const { code, message, cause, meta } = error as Readonly<Record<string, unknown>>;
-  if (NO_TABLE.includes(String(code)) || /no such table: (\w+\.)?locktender_fence\b/.test(String(message)))
-    return true;
-  return tableIsMissing(cause) || tableIsMissing(meta);
+  const { code, originalCode, message, cause, meta, driverAdapterError } = error as Record<string, unknown>;
+  if (NO_TABLE.includes(String(code)) || NO_TABLE.includes(String(originalCode))) return true;
+  if (/no such table: (\w+\.)?locktender_fence\b/.test(String(message))) return true;
+  return [cause, meta, driverAdapterError].some(tableIsMissing);
 }
 
 function missingTable(dialect: Dialect, cause: unknown): LockError {

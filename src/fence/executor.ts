@@ -32,6 +32,9 @@ const DRIZZLE_TRANSACTIONS: Readonly<Record<string, Dialect>> = {
  * happens stays active, and keeps the connection at its old snapshot for as long as nobody collects it.
  */
 const TAKE_THE_FILE = "DELETE FROM locktender_fence WHERE 0";
+/** What PostgreSQL allows in a transaction only. The fence itself takes a stronger lock, which hinders nobody either. */
+const BE_IN_TRANSACTION = "LOCK TABLE locktender_fence IN ACCESS SHARE MODE";
+const NOT_IN_TRANSACTION = "25P01";
 /** A flag in what MySQL says of each statement. */
 const IN_TRANSACTION = 1;
 
@@ -74,6 +77,8 @@ function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): Any
   return {
     dialect: "postgres",
     async query(sql) {
+      // Before version 8.21, pg does not know; nor do others that are like it. Then the server is asked.
+      if (client.getTransactionStatus === undefined) await beInTransaction(client);
       const answer = await client.query(sql);
       // Not before: a BEGIN may still have been on its way.
       if (client.getTransactionStatus?.() === "I") throw noTransaction("this client of pg");
@@ -82,14 +87,22 @@ function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): Any
   };
 }
 
+async function beInTransaction(client: PgTransaction): Promise<void> {
+  try {
+    await client.query(BE_IN_TRANSACTION);
+  } catch (error) {
+    const { code } = (error ?? {}) as { code?: unknown };
+    throw code === NOT_IN_TRANSACTION ? noTransaction("this client of PostgreSQL") : error;
+  }
+}
+
 function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction): AnyExecutor {
   const promised = "promise" in connection ? connection.promise() : connection;
   return { dialect: "mysql", query: async (sql) => mysqlRows(await promised.query(sql)) };
 }
 
 function ofSqlite(database: SqliteTransaction): AnyExecutor {
-  if ((database.inTransaction ?? database.isTransaction) === false)
-    throw noTransaction("this SQLite database");
+  if (!isInTransaction(database)) throw noTransaction("this SQLite database");
   return {
     dialect: "sqlite",
     query(sql) {
@@ -97,6 +110,19 @@ function ofSqlite(database: SqliteTransaction): AnyExecutor {
       return database.prepare(sql).all();
     },
   };
+}
+
+/** Where it does not say so (node:sqlite before Node.js 22.16), it is tried: in a transaction none can begin. */
+function isInTransaction(database: SqliteTransaction): boolean {
+  const known = database.inTransaction ?? database.isTransaction;
+  if (known !== undefined) return known;
+  try {
+    database.exec("BEGIN");
+  } catch {
+    return true;
+  }
+  database.exec("ROLLBACK");
+  return false;
 }
 
 interface Kysely {
@@ -149,7 +175,7 @@ function drizzleDialect(kind: unknown): Dialect | undefined {
 }
 
 function ofPrisma(tx: PrismaTransaction, dialect: Dialect | undefined): AnyExecutor {
-  if (typeof tx.$transaction === "function") throw noTransaction("this Prisma client");
+  if (typeof tx.$connect === "function") throw noTransaction("this Prisma client");
   if (dialect === undefined) {
     throw invalidOption(
       'fence: Prisma does not show for which database it is. Say it: { dialect: "postgres" }.',

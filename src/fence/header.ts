@@ -1,5 +1,6 @@
 import { LockError } from "../core/errors.js";
-import { canonicalName } from "../core/names.js";
+import { canonicalName, type LockName } from "../core/names.js";
+import { knownOptions } from "../core/options.js";
 import { invalidToken, type Pass, readToken } from "./fenced.js";
 
 /**
@@ -17,6 +18,12 @@ export interface RequestLike {
     | { readonly [name: string]: string | readonly string[] | undefined };
 }
 
+export interface FencingTokenOptions {
+  /** The lock that the resource stands behind: the token of another one is refused. */
+  readonly lock?: LockName | undefined;
+}
+
+const OPTIONS: ReadonlySet<string> = new Set(["lock"]);
 const DISPLAY = /%"(?:[ !#$&-~]|%[0-9a-f]{2})*"/;
 const STRING = /"(?:[ !#-[\]-~]|\\["\\])*"/;
 /** Values of other kinds: numbers, tokens, booleans, bytes, dates. They are read over. */
@@ -34,8 +41,22 @@ export function formatToken({ lock, token }: Pick<Pass, "lock" | "token">): stri
   return `%"${name.join("")}";token="${token}"`;
 }
 
-/** What the request says of its lease. Throws `missing-token` if it says nothing, `invalid-token` if it cannot be read. */
-export function fencingToken(request: RequestLike): { readonly name: string; readonly token: bigint } {
+/** What a request said of its lease. */
+export interface Sender {
+  readonly name: string;
+  readonly token: bigint;
+}
+
+/** Throws `missing-token` if the request says nothing, `invalid-token` if it cannot be read or is another lock's. */
+export function fencingToken(request: RequestLike, options: FencingTokenOptions = {}): Sender {
+  knownOptions(options, OPTIONS, "fencingToken");
+  const sender = read(request);
+  const lock = options.lock === undefined ? sender.name : canonicalName(options.lock);
+  if (sender.name === lock) return sender;
+  throw invalidToken(`the token of "${sender.name}" says nothing here, where "${lock}" is to be held.`, lock);
+}
+
+function read(request: RequestLike): Sender {
   const text = headerOf(request);
   if (text === undefined) {
     throw new LockError(

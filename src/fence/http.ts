@@ -1,16 +1,10 @@
-import { canonicalName, type LockName } from "../core/names.js";
+import { invalidOption } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
-import { admit, type FenceOptions, invalidToken, passOf } from "./fenced.js";
-import { fencingToken, type RequestLike } from "./header.js";
+import { admit, type FenceOptions, passOf } from "./fenced.js";
+import { type FencingTokenOptions, fencingToken, type RequestLike, type Sender } from "./header.js";
 import { type FenceStore, memoryStore } from "./store.js";
 
-export interface HttpFenceOptions extends FenceOptions {
-  /** The lock that this resource stands behind: a request with the token of another one is refused. */
-  readonly lock?: LockName;
-}
-
-/** What the request said of its lease. */
-export type Sender = ReturnType<typeof fencingToken>;
+export type HttpFenceOptions = FenceOptions & FencingTokenOptions;
 type Handler<T> = (sender: Sender) => T | Promise<T>;
 
 export interface HttpFence {
@@ -52,16 +46,10 @@ export function httpFence(store: FenceStore = memoryStore()): HttpFence {
   }
 
   return async <T>(request: RequestLike, ...rest: [Handler<T>] | [HttpFenceOptions, Handler<T>]) => {
-    const [options, handler] = rest.length === 1 ? [{}, rest[0]] : rest;
+    const [options, handler]: [HttpFenceOptions, Handler<T>] = rest.length === 1 ? [{}, rest[0]] : rest;
     knownOptions(options, OPTIONS, "fence");
-    const sender = fencingToken(request);
-    const lock = options.lock === undefined ? sender.name : canonicalName(options.lock);
-    if (sender.name !== lock) {
-      throw invalidToken(
-        `the token of "${sender.name}" says nothing here, where "${lock}" is to be held.`,
-        lock,
-      );
-    }
+    if (typeof handler !== "function") throw invalidOption("fence: the last argument is the handler.");
+    const sender = fencingToken(request, { lock: options.lock });
     const pass = passOf(sender, options);
     const enter = async () => admit(pass, await store.raise(pass.resource, pass.token));
     return inTurn(pass.resource, pass.token, enter, () => handler(sender));

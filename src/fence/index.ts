@@ -9,8 +9,14 @@ export type {
 export { fence, fenceTable } from "./database.js";
 export type { Fenced, FenceOptions, FenceRefused } from "./fenced.js";
 export { fencedFetch } from "./fetch.js";
-export { FENCING_TOKEN, fencingToken, type RequestLike } from "./header.js";
-export { type HttpFence, type HttpFenceOptions, httpFence, type Sender } from "./http.js";
+export {
+  FENCING_TOKEN,
+  type FencingTokenOptions,
+  fencingToken,
+  type RequestLike,
+  type Sender,
+} from "./header.js";
+export { type HttpFence, type HttpFenceOptions, httpFence } from "./http.js";
 export { fenceProblem, type Problem } from "./problem.js";
 export {
   type FencedScript,

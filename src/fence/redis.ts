@@ -29,7 +29,7 @@ export interface RedisFenceOptions extends FenceOptions {
   readonly retention?: Duration;
 }
 
-/** A write in Lua, with its keys and arguments as `KEYS` and `ARGV`. */
+/** A write in Lua, with its keys and arguments as `KEYS` and `ARGV`. It is put behind ours, so it has no `#!` line. */
 export interface FencedScript {
   readonly script: string;
   readonly keys: readonly Text[];
@@ -58,6 +58,9 @@ export async function fencedEval(
   options: RedisFenceOptions = {},
 ): Promise<unknown> {
   knownOptions(options, OPTIONS, "fence");
+  if (typeof script?.script !== "string" || !Array.isArray(script.keys)) {
+    throw invalidOption("fence: a script is { script, keys, arguments }, with the keys as an array.");
+  }
   const pass = passOf(lease, options);
   const { highest, reply } = await run(client, pass, script, options.retention);
   admit(pass, highest);
@@ -83,7 +86,8 @@ export async function run(
   } catch (error) {
     const message = error instanceof Error ? error.message : "";
     const [, highest] = /^STALETOKEN (\d+)/.exec(message) ?? [];
-    if (highest !== undefined) return { highest: BigInt(highest) };
+    // One that is not newer is the word of a script of the caller's own.
+    if (highest !== undefined && BigInt(highest) > token) return { highest: BigInt(highest) };
     throw /^CROSSSLOT/.test(message) ? otherSlot(resource, error) : error;
   }
 }
@@ -91,22 +95,28 @@ export async function run(
 /** By its hash first; the server forgets scripts on a restart, a failover and SCRIPT FLUSH. */
 async function evaluate(client: RedisLike, script: string, keys: Text[], args: Text[]): Promise<unknown> {
   const sha = createHash("sha1").update(script).digest("hex");
-  const [bySha, byText] =
-    "evalsha" in client
-      ? [
-          () => client.evalsha(sha, keys.length, ...keys, ...args),
-          () => client.eval(script, keys.length, ...keys, ...args),
-        ]
-      : [
-          () => client.evalSha(sha, { keys, arguments: args }),
-          () => client.eval(script, { keys, arguments: args }),
-        ];
+  const [bySha, byText] = isIoredis(client)
+    ? [
+        () => client.evalsha(sha, keys.length, ...keys, ...args),
+        () => client.eval(script, keys.length, ...keys, ...args),
+      ]
+    : [
+        () => client.evalSha(sha, { keys, arguments: args }),
+        () => client.eval(script, { keys, arguments: args }),
+      ];
   try {
     return await bySha();
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
     return byText();
   }
+}
+
+function isIoredis(client: RedisLike): client is IoredisLike {
+  const { evalsha, evalSha } = (client ?? {}) as Partial<IoredisLike & NodeRedisLike>;
+  if (typeof evalsha === "function") return true;
+  if (typeof evalSha === "function") return false;
+  throw invalidOption("fence: this is no client of ioredis or node-redis.");
 }
 
 function otherSlot(resource: string, cause: unknown): Error {

@@ -115,7 +115,11 @@ export class Locks {
    * unless that is refused by the lease's token.
    */
   async once<T>(key: LockName, options: OnceOptions, fn: Callback<T>): Promise<Once<T>> {
-    if (typeof fn !== "function") throw invalidOption("once: the last argument must be the function to run.");
+    if (typeof fn !== "function") {
+      throw invalidOption(
+        'once: say for how long the result is kept, and then what to run: once(key, { keep: "1d" }, fn).',
+      );
+    }
     const name = this.#name(key);
     return new OnlyOnce<T>(this.#connection, name, this.mutex(key), options).call(fn);
   }

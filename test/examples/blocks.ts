@@ -13,10 +13,10 @@ export interface Block {
   readonly before: string;
 }
 
-/** Every page of ours that may have code in it. */
+/** Every page of ours. */
 export const PAGES = [
-  "README.md",
-  ...["docs/guide", "docs/engines"].flatMap((folder) =>
+  ...["README.md", "CHANGELOG.md", "CONTRIBUTING.md"],
+  ...["docs", "docs/guide", "docs/engines", "docs/adr"].flatMap((folder) =>
     readdirSync(ROOT + folder)
       .filter((file) => file.endsWith(".md"))
       .sort()

@@ -86,6 +86,17 @@ async function perform(index: number): Promise<string> {
   return stdout + stderr;
 }
 
+/** As links name them. */
+async function headingsOf(page: string): Promise<string[]> {
+  const lines = (await readFile(page, "utf8")).matchAll(/^#+ (.*)$/gm);
+  return [...lines].map(([, text = ""]) =>
+    text
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
 describe("the code in our pages", () => {
   test("it compiles, as strictly as our own", () => {
     expect(PROGRAMS.length).toBeGreaterThan(10);
@@ -109,16 +120,24 @@ describe("the code in our pages", () => {
   test("every link between our pages leads somewhere", async () => {
     for (const page of PAGES) {
       const source = await readFile(ROOT + page, "utf8");
-      const links = [...source.matchAll(/\]\(([^)#:\s]+)[^)]*\)|^\[\w+\]: (\S+)$/gm)];
+      const links = [...source.matchAll(/\]\((?!\w+:)([^)\s]+)\)|^\[\w+\]: (\S+)$/gm)];
       for (const [, inline, reference] of links) {
-        const target = join(dirname(ROOT + page), inline ?? reference ?? "");
+        const [file = "", heading] = (inline ?? reference ?? "").split("#");
+        const target = file === "" ? ROOT + page : join(dirname(ROOT + page), file);
         expect(existsSync(target), `${page} links to ${target}`).toBe(true);
+        if (heading !== undefined) expect(await headingsOf(target)).toContain(heading);
       }
     }
   });
 });
 
 describe("README.md", () => {
+  test("leads to every guide and every engine", async () => {
+    const [, links = ""] = (await readFile(`${ROOT}README.md`, "utf8")).split("\n## More\n");
+    const pages = PAGES.filter((page) => /^docs\/(guide|engines)\//.test(page));
+    expect(pages.filter((page) => !links.includes(page))).toEqual([]);
+  });
+
   test("the timeout error that it shows is the one that people get", async () => {
     const shown = blocksOf("README.md").find(({ text }) => text.startsWith("LockTimeoutError"));
     await using shop = await connect(`sqlite:${join(folder, "locks.db")}`, {

@@ -46,12 +46,38 @@ test("a BEGIN that is still on its way to PostgreSQL is one", async () => {
   client.release();
 });
 
+test("of a client that does not know whether it is in a transaction, PostgreSQL is asked", async () => {
+  const client = await pgPool.connect();
+  // As pg was before version 8.21, and as others are that are like it.
+  const older = { query: (sql: string) => client.query(sql) };
+  const name = `older:${randomUUID()}`;
+  await expect(fence(older, { name, token: 1n })).rejects.toThrow(/is not in a transaction/);
+  await client.query("BEGIN");
+  await fence(older, { name, token: 2n });
+  await expect(fence(older, { name, token: 1n })).rejects.toMatchObject({ highest: 2n });
+  await client.query("ROLLBACK");
+  client.release();
+});
+
 describe("what answers at once", () => {
   test("is fenced at once: nothing else of the process gets between the fence and the write", () => {
     const token = 5n;
     libsql.transaction(() => expect(fence(libsql, { name: "at once", token })).toBeUndefined())();
     const late = libsql.transaction(() => fence(libsql, { name: "at once", token: 4n }));
     expect(() => late()).toThrow(/the token 4 of "at once" is stale/);
+  });
+
+  test("a database that does not know whether it is in a transaction is tried", () => {
+    // As node:sqlite was before Node.js 22.16.
+    const db = sqliteFile();
+    const older = { prepare: (sql: string) => db.prepare(sql), exec: (sql: string) => db.exec(sql) };
+    const careless = () => fence(older, { name: "older", token: 1n });
+    expect(careless).toThrow(/is not in a transaction/);
+    expect(db.inTransaction).toBe(false);
+    db.exec("BEGIN");
+    fence(older, { name: "older", token: 2n });
+    expect(careless).toThrow(/is stale/);
+    expect(db.inTransaction).toBe(true);
   });
 
   const Library = betterSqlite3() as unknown as OpenSqlite | undefined;
@@ -94,9 +120,11 @@ describe("an executor of one's own", () => {
   });
 
   test("that gives no rows, or not as objects, is found out", async () => {
-    for (const rows of [[], [["7"]], [{}]]) {
-      const wrong = { ...executor, query: async () => rows };
+    for (const rows of [[], [["7"]], [{}], { rows: [{ token: "7" }] }, undefined]) {
+      const wrong = { ...executor, query: async () => rows as never };
       await expect(fence(wrong, { name: "own", token: 7n })).rejects.toThrow(/no row with a token/);
+      const atOnce = { ...executor, query: () => rows as never };
+      await expect(fence(atOnce, { name: "own", token: 7n })).rejects.toThrow(/no row with a token/);
     }
   });
 });
@@ -112,6 +140,12 @@ describe("what cannot be meant", () => {
     await expect(fence(tx as never, { name: "a", token: 1n })).rejects.toMatchObject({
       code: "invalid-option",
     });
+  });
+
+  test("a transaction that is a function, as with postgres or knex: it is said how to make an executor of it", async () => {
+    const tagged = Object.assign(() => {}, { unsafe: async () => [] });
+    const refused = fence(tagged as never, { name: "a", token: 1n });
+    await expect(refused).rejects.toThrow(/Give an executor: { dialect, query\(sql\) }/);
   });
 
   test("Prisma without the dialect, and a dialect that does not exist", async () => {

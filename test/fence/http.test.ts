@@ -88,6 +88,15 @@ describe("the header", () => {
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 
+  test("that of another lock than the one that is asked for is refused", async () => {
+    const chair = await requestOf("stock:chair", 5n);
+    expect(() => fencingToken(chair, { lock: "stock:lamp" })).toThrow(
+      expect.objectContaining({ code: "invalid-token", lock: "stock:lamp" }),
+    );
+    expect(fencingToken(chair, { lock: ["stock", "chair"] }).token).toBe(5n);
+    expect(() => fencingToken(chair, { look: "stock:lamp" } as object)).toThrow(/there is no option "look"/);
+  });
+
   test("none at all is an error of its own", () => {
     expect(() => fencingToken(asking())).toThrow(expect.objectContaining({ code: "missing-token" }));
     expect(() => fencingToken({ headers: {} })).toThrow(expect.objectContaining({ code: "missing-token" }));
@@ -144,6 +153,15 @@ describe("requests", () => {
       () => {},
     );
     await expect(late).rejects.toMatchObject({ resource: "shelf", highest: 5n });
+  });
+
+  test("without a handler are an error, and do not count as seen", async () => {
+    const fenced = httpFence();
+    for (const rest of [[], [{ lock: "a" }], [{ lock: "a" }, undefined]]) {
+      const refused = fenced(await requestOf("a", 5n), ...(rest as [never]));
+      await expect(refused).rejects.toMatchObject({ code: "invalid-option" });
+    }
+    await fenced(await requestOf("a", 4n), () => {});
   });
 
   test("other errors are none of ours to answer", async () => {

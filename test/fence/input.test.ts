@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { Kysely, PostgresDialect } from "kysely";
@@ -212,11 +213,46 @@ describe("names", () => {
   });
 });
 
+describe("a user with no more rights than SELECT, INSERT and UPDATE on the table", () => {
+  const user = `writer_${randomBytes(6).toString("hex")}`;
+  const lease = { name: "a", token: 1n };
+  const as = (url: string) => Object.assign(new URL(url), { username: user, password: "secret" }).href;
+
+  test("is enough on PostgreSQL", async () => {
+    const owner = new pg.Client(postgresUrl);
+    await owner.connect();
+    await owner.query(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+    await owner.query(`GRANT SELECT, INSERT, UPDATE ON locktender_fence TO ${user}`);
+    await withPg(as(postgresUrl), async (client) => {
+      await fence(client, lease);
+      await expect(client.query("DELETE FROM locktender_fence")).rejects.toThrow(/permission denied/);
+    });
+    await owner.query(`DROP OWNED BY ${user}; DROP ROLE ${user}`);
+    await owner.end();
+  });
+
+  test("is enough on MySQL", async () => {
+    const owner = await mysql.createConnection(mysqlUrl);
+    await owner.query(`CREATE USER ${user}@'%' IDENTIFIED BY 'secret'`);
+    await owner.query(`GRANT SELECT, INSERT, UPDATE ON locktender_fence TO ${user}@'%'`);
+    await withMysql({ uri: as(mysqlUrl) }, async (connection) => {
+      await fence(connection, lease);
+      await expect(connection.query("DELETE FROM locktender_fence")).rejects.toThrow(/denied/);
+    });
+    await owner.query(`DROP USER ${user}@'%'`);
+    await owner.end();
+  });
+});
+
 describe("without its table", async () => {
   const bare = { postgres: await freshDatabase("postgres"), mysql: await freshDatabase("mysql") };
   const pool = new pg.Pool({ connectionString: bare.postgres });
   afterAll(() => pool.end());
   const lease = { name: "a", token: 1n };
+  const prisma = (meta: object) => {
+    const error = Object.assign(new Error("Raw query failed"), { code: "P2010", meta });
+    return fence({ $queryRawUnsafe: () => Promise.reject(error) }, lease, { dialect: "postgres" });
+  };
   const TRIES: Readonly<Record<string, () => unknown>> = {
     pg: () => withPg(bare.postgres, (client) => fence(client, lease)),
     mysql2: () => withMysql({ uri: bare.mysql }, (connection) => fence(connection, lease)),
@@ -227,10 +263,9 @@ describe("without its table", async () => {
     Kysely: () =>
       new Kysely({ dialect: new PostgresDialect({ pool }) }).transaction().execute((tx) => fence(tx, lease)),
     Drizzle: () => drizzle({ client: pool }).transaction((tx) => fence(tx, lease)),
-    "what Prisma throws": () => {
-      const error = Object.assign(new Error("Raw query failed"), { code: "P2010", meta: { code: "42P01" } });
-      return fence({ $queryRawUnsafe: () => Promise.reject(error) }, lease, { dialect: "postgres" });
-    },
+    "what Prisma 6 throws": () => prisma({ code: "42P01" }),
+    "what Prisma 7 throws": () =>
+      prisma({ driverAdapterError: { name: "DriverAdapterError", cause: { originalCode: "1146" } } }),
   };
 
   test.each(Object.entries(TRIES))("it says how to make it: %s", async (_, attempt) => {

@@ -211,4 +211,13 @@ describe("MySQL", () => {
     for (const token of [2n, 2n, 3n]) await fence(connection, { name, token });
     await expect(fence(connection, { name, token: 2n })).rejects.toMatchObject({ highest: 3n });
   });
+
+  test("a connection that is told not to cast what it reads makes no difference", async () => {
+    const connection = await mysql.createConnection({ uri: URLS.mysql, typeCast: false });
+    onTestFinished(() => connection.end());
+    const name = `bytes:${randomUUID()}`;
+    await connection.beginTransaction();
+    await fence(connection, { name, token: 3n });
+    await expect(fence(connection, { name, token: 2n })).rejects.toMatchObject({ highest: 3n });
+  });
 });

@@ -71,6 +71,12 @@ describe.each(SINGLE)("%s", (_, client) => {
     await expect(failing).rejects.toThrow(/^MINE 5/);
   });
 
+  test("also one that looks like a fence's, but could not be: nothing newer was seen", async () => {
+    const lease = { name: newName(), token: 9n };
+    const script = "return redis.error_reply('STALETOKEN 7')";
+    await expect(fencedEval(client, lease, { script, keys: [] })).rejects.toThrow(/^STALETOKEN 7/);
+  });
+
   test("bytes stay bytes", async () => {
     const name = newName();
     await fencedSet(client, { name, token: 1n }, name, Buffer.from([0, 255, 128]));
@@ -119,6 +125,23 @@ describe("the fence's key", () => {
     prefixed.disconnect();
     expect(await look.mget(`app:${name}`, `app:${fenceKey(name)}`)).toEqual(["a", "3"]);
   });
+});
+
+describe("what cannot be meant", () => {
+  const lease = { name: "a", token: 1n };
+
+  test.each([undefined, {}, { evalsha: "no" }])("is refused as a client: %j", async (client) => {
+    const refused = fencedSet(client as never, lease, "a", "b");
+    await expect(refused).rejects.toMatchObject({ code: "invalid-option" });
+  });
+
+  test.each([undefined, "return 1", { script: "return 1" }, { keys: [] }])(
+    "is refused as a script: %j",
+    async (script) => {
+      const refused = fencedEval(ioredis, lease, script as never);
+      await expect(refused).rejects.toMatchObject({ code: "invalid-option" });
+    },
+  );
 });
 
 describe("a lease", () => {

@@ -6,7 +6,7 @@ import { BaseSQLiteDatabase, SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { drizzle as drizzleProxy } from "drizzle-orm/sqlite-proxy";
 import { CamelCasePlugin, Kysely, MysqlDialect, PostgresDialect, SqliteDialect } from "kysely";
 import Database from "libsql";
-import { type Fenced, fence, fenceTable, type PrismaTransaction } from "locktender/fence";
+import { type Fenced, fence, fenceTable } from "locktender/fence";
 import mysqlCallbacks from "mysql2";
 import mysql from "mysql2/promise";
 import pg from "pg";
@@ -81,9 +81,12 @@ const overProxy = drizzleProxy(async (sql, params, method) => {
   return { rows: statement.all(...params) as never[] };
 });
 
-/** As Prisma gives it to the callback of `$transaction`, on a connection of pg. */
-export function prismaLike(client: pg.PoolClient): PrismaTransaction {
-  return { $queryRawUnsafe: async (sql: string) => (await client.query(sql)).rows };
+/** As Prisma 7 gives it to the callback of `$transaction`, on a connection of pg. Those before had no second one. */
+export function prismaLike(client: pg.PoolClient) {
+  return {
+    $queryRawUnsafe: async (sql: string): Promise<unknown> => (await client.query(sql)).rows,
+    $transaction: async <T>(work: (tx: object) => Promise<T>): Promise<T> => work({}),
+  };
 }
 
 async function inPg<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
@@ -230,7 +233,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
         await client.query(insert(line));
       }),
     careless: (lease) => {
-      const whole = { ...prismaLike({} as pg.PoolClient), $transaction: async () => {} };
+      const whole = { ...prismaLike({} as pg.PoolClient), $connect: async () => {} };
       // @ts-expect-error A client is no transaction.
       return fence(whole, lease, { dialect: "postgres" });
     },

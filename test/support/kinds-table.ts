@@ -30,7 +30,7 @@ function seenOn(harness: Harness): ReadonlyMap<string, Seen> {
     return seen;
   };
   // What a test lacks, such as a network in between, says nothing about the engine.
-  const lacks = new Set([harness.queue?.skip, harness.cells?.skip]);
+  const lacks = new Set([harness.queue?.skip, harness.cells?.skip, harness.kinds?.skip]);
   conformance(
     {
       describe: (name, body) => {
@@ -65,8 +65,10 @@ export function kindsTable(engines: Readonly<Record<string, Harness>>): string {
   const line = (row: readonly string[]) =>
     `| ${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
   const reasons = columns.flatMap(({ engine }) => {
-    const { queue, cells } = engines[engine] as Harness;
-    return [queue, cells].flatMap((lack) => (lack === undefined ? [] : [`- ${engine}: ${lack.skip}.`]));
+    const { queue, cells, kinds } = engines[engine] as Harness;
+    return [queue, cells, kinds].flatMap((lack) =>
+      lack === undefined ? [] : [`- ${engine}: ${lack.skip}.`],
+    );
   });
   return [
     line(header),

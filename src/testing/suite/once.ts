@@ -153,6 +153,8 @@ export const once: readonly Case[] = [
         await assert.rejects(locks.once(key, options as never, never), { code: "invalid-option" });
       }
       await assert.rejects(locks.once(key, { keep: "1h" }, 5 as never), { code: "invalid-option" });
+      // As with other calls that can do without options; this one cannot.
+      await assert.rejects(locks.once(key, ...([never] as unknown as [never, never])), /how long .* is kept/);
       await assert.rejects(
         locks.once(key, { keep: "1h" }, () => 5n),
         { code: "invalid-option" },
