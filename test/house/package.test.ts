@@ -118,18 +118,18 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe("the tarball", () => {
-  test("it holds the compiled code, its papers, the pages that errors point to, and nothing else", async () => {
+  test("it holds the compiled code, its papers, the pages that these and errors point to, and nothing else", async () => {
     const files = await filesIn(installed());
-    const expected =
-      /^(dist\/.+\.(js|d\.ts)|docs\/engines\/\w+\.md|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
+    const expected = /^(dist\/.+\.(js|d\.ts)|docs\/.+\.md|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
     expect(files.filter((file) => !expected.test(file))).toEqual([]);
     const papers = [
       "README.md",
       "CHANGELOG.md",
       "LICENSE",
       ...(await pagesNamedIn(join(installed(), "dist"))),
+      ...((await readFile(join(installed(), "README.md"), "utf8")).match(/(?<=\]\()docs\/[^)#]+\.md/g) ?? []),
     ];
-    expect(papers).toContain("docs/engines/redis.md");
+    expect(papers).toEqual(expect.arrayContaining(["docs/engines/redis.md", "docs/guide/fencing.md"]));
     expect(papers.filter((file) => !files.includes(file))).toEqual([]);
   });
 
