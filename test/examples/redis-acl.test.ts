@@ -42,6 +42,8 @@ async function useEverything(
   const [here, there] = [open(), open()];
   const name = `acl:${++uses}`;
   try {
+    // A busy machine may take longer to find a master than the ttl of the first lease.
+    await Promise.all([here.inspect(name), there.inspect(name)]);
     const first = await here.mutex(name).acquire({ note: "first" });
     const waiting = there.mutex(name).acquire();
     waiting.catch(() => {}); // what breaks first is told; this one is awaited below
