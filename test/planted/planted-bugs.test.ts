@@ -2,6 +2,8 @@ import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createLocks } from "locktender";
+import { memory } from "locktender/memory";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { HOST_VARIABLE } from "../servers/global-setup.js";
 import type { Bug } from "./bug.js";
@@ -15,6 +17,8 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 /** Inside the project, so that the copies find the client libraries. */
 const cache = join(root, "node_modules", ".cache");
 let folder = "";
+/** Each run is a process of its own, and starts with work: no more than there are cores. */
+const turns = createLocks(memory()).semaphore("runs", 2);
 
 const ALL = [...BUGS, ...ENSEMBLE_BUGS];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
@@ -42,7 +46,11 @@ interface Outcome {
 }
 
 /** Runs some tests of the suite against a copy, on the servers that are running anyway. */
-async function run(dist: string, file: string, pattern: string): Promise<Outcome> {
+function run(dist: string, file: string, pattern: string): Promise<Outcome> {
+  return turns.run({ wait: "60s" }, () => runAtOnce(dist, file, pattern));
+}
+
+async function runAtOnce(dist: string, file: string, pattern: string): Promise<Outcome> {
   const report = join(dist, "report.json");
   const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
   const args = [
