@@ -52,7 +52,7 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
     if (own !== undefined && own.hold.ask.capacity === ask.capacity) {
       if (ask.weight > own.hold.ask.weight) throw upgrade(name);
       if (ask.reentrant || within)
-        return (await own.reenter(Lease, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
+        return (await own.reenter(Lease, outer, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
       if (ask.waitMs > 0) throw selfDeadlock(name);
     }
     const hold = await granted(connection, ask, shownHolds(outer, connection, besides));
