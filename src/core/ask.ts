@@ -8,8 +8,8 @@ export interface Ask {
   readonly name: string;
   readonly weight: number;
   readonly capacity: number;
-  /** Takes over the capacity that is in force. */
-  readonly adopts?: boolean;
+  /** Takes over the capacity that is in force, and finds it out by this before the first claim. */
+  readonly adopts?: (() => Promise<number>) | undefined;
   readonly ttlMs: number;
   readonly fixed: boolean;
   readonly minHoldMs: number;
