@@ -64,6 +64,12 @@ export abstract class ClaimLease extends AnyLease {
     this.assertHeld();
   }
 
+  /** It was not all that was needed, so nobody has worked under it: it goes without a `minHold`. @internal */
+  abandon(): Promise<void> {
+    if (!this.entered) this.hold.place.unused = true;
+    return this[Symbol.asyncDispose]();
+  }
+
   /** @internal */
   protected leave(): Promise<boolean> {
     this.#exit();
