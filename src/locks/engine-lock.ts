@@ -6,11 +6,11 @@ import type { Connection } from "../core/connection.js";
 import { type TraceContext, traceAcquire } from "../core/events.js";
 import type { Hold } from "../core/hold.js";
 import type { ClaimLease, LeaseKind } from "../core/lease.js";
-import { lookAt } from "../core/look.js";
+import { lookAt, MOST_LOOKED_AT } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
 import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentry.js";
-import { MOST_LOOKED_AT, timeoutError } from "../core/timeout.js";
+import { timeoutError } from "../core/timeout.js";
 import { Holdable, type Taken } from "./lockable.js";
 
 /** What a kind of lock asks the engine for, and what it gives to its holders. */

@@ -4,9 +4,9 @@ import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
 import type { Hold } from "../core/hold.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
+import { MOST_LOOKED_AT } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
-import { MOST_LOOKED_AT } from "../core/timeout.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
