@@ -2,6 +2,7 @@ import type { Ask } from "./ask.js";
 import { WHOLE } from "./claim.js";
 import { nowMs } from "./clock.js";
 import { CapacityMismatchError } from "./errors.js";
+import type { ResourceView } from "./inspect.js";
 
 /** Whoever resizes holds everything for as long as it sends the others away: a moment. */
 const LASTS_MS = 2_000;
@@ -34,6 +35,23 @@ function disagreement(name: string, inForce: number, capacity: number): Capacity
   return new CapacityMismatchError(message, { name, capacity: inForce });
 }
 
+/** How many there are; or will be in a moment, if somebody is just changing that. */
+export interface Permits {
+  readonly capacity: number;
+  readonly changing: boolean;
+}
+
+/** Whoever came behind one that resizes with the old number would only be sent away, or keep the old one in force. */
+export function permitsOf({ capacity, holders: [first] }: ResourceView): Permits {
+  const next = first?.weight === capacity ? resizeIn(first.note) : undefined;
+  return { capacity: next ?? capacity, changing: next !== undefined };
+}
+
+function resizeIn(text: string | undefined): number | undefined {
+  const [, permits] = REASON.exec(text ?? "") ?? [];
+  return permits === undefined ? undefined : Number(permits);
+}
+
 /** The capacity with which one claim asks, which changes when others have agreed on another. */
 export class AgreedCapacity {
   readonly #ask: Ask;
@@ -54,14 +72,17 @@ export class AgreedCapacity {
   /** Finds it out, unless it is known. */
   get unknown(): Promise<void> | undefined {
     if (this.#capacity !== undefined) return undefined;
-    return this.#ask.adopts?.().then((capacity) => this.#adopt(capacity));
+    return this.#ask.adopts?.().then(({ capacity, changing }) => {
+      this.#adopt(capacity);
+      if (changing) this.#resizedMs = nowMs();
+    });
   }
 
   /** Its place is gone. If that is because of another capacity, it has to agree, or to leave. */
   lostPlace(reason: string | undefined): void {
-    const [, permits] = REASON.exec(reason ?? "") ?? [];
+    const permits = resizeIn(reason);
     if (permits === undefined) return;
-    this.#agree(Number(permits));
+    this.#agree(permits);
     this.#resizedMs = nowMs();
   }
 

@@ -7,7 +7,7 @@ import type { Hold } from "../core/hold.js";
 import { lookAt } from "../core/look.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
 import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
-import { notPermits, resizedTo } from "../core/resizing.js";
+import { notPermits, type Permits, permitsOf, resizedTo } from "../core/resizing.js";
 import { timeoutError } from "../core/timeout.js";
 import { cellsOf } from "./cell.js";
 import { granted } from "./engine-lock.js";
@@ -19,9 +19,11 @@ const KNOWN = new Set<string>(["wait", "signal", "within"] satisfies (keyof Resi
 const LONGEST_NAME = 200;
 
 /** How many permits there are: those that somebody uses, or those that were last set. */
-export async function capacityInForce(connection: Connection, name: string): Promise<number> {
-  const capacity = (await lookAt(connection, name, 1))?.capacity ?? (await storedPermits(connection, name));
-  if (capacity !== undefined) return capacity;
+export async function permitsInForce(connection: Connection, name: string): Promise<Permits> {
+  const view = await lookAt(connection, name, 1);
+  if (view !== undefined) return permitsOf(view);
+  const capacity = await storedPermits(connection, name);
+  if (capacity !== undefined) return { capacity, changing: false };
   throw invalidOption(
     `nobody uses the semaphore "${name}", and nobody has set its size. Say how many permits there are, as in semaphore(name, 5), or resize it once.`,
     name,

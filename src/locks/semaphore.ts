@@ -7,7 +7,7 @@ import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
-import { capacityInForce, type ResizeOptions, resizeTo } from "./resize.js";
+import { permitsInForce, type ResizeOptions, resizeTo } from "./resize.js";
 
 /** More than anybody needs, and less than what is exclusive. */
 const MOST_PERMITS = 1_000_000_000;
@@ -73,14 +73,17 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     const asked = readOptions({ name, weight, capacity: most }, others, this.#defaults);
     const outer = chainOf(options.within);
     const inChain = weightInChain(outer, connection, name);
-    const waitable = (capacity: number) => {
-      const forItself = asked.waitMs > 0 && weight <= capacity && inChain + weight > capacity;
-      if (forItself) throw ownPermits(name, inChain, weight, capacity);
-      return capacity;
+    const notForItself = (capacity: number) => {
+      if (asked.waitMs === 0 || weight > capacity || inChain + weight <= capacity) return;
+      throw ownPermits(name, inChain, weight, capacity);
     };
-    if (this.#permits !== undefined) waitable(this.#permits);
-    const adopts =
-      this.#permits === undefined ? async () => waitable(await capacityInForce(connection, name)) : undefined;
+    if (this.#permits !== undefined) notForItself(this.#permits);
+    const takeOver = async () => {
+      const permits = await permitsInForce(connection, name);
+      notForItself(permits.capacity);
+      return permits;
+    };
+    const adopts = this.#permits === undefined ? takeOver : undefined;
     const hold = await granted(connection, { ...asked, adopts }, shownHolds(outer, connection, besides));
     return hold === undefined ? takenBy(connection, name) : new SharedLease(hold, outer);
   }

@@ -67,3 +67,38 @@ test("who takes a number over and is called off, or too late, is told that, and 
   await locks.close();
   await expect(locks.semaphore("x").acquire()).rejects.toMatchObject({ code: "closed" });
 });
+
+test("who comes while the number is being changed takes over the new one, and does not bring back the old", async () => {
+  let asked = 0;
+  const [store, own] = [memory("newcomers"), memory("newcomers")];
+  const other = open(
+    otherwise(store, {
+      claim: (request) => {
+        asked++;
+        return store.claim(request);
+      },
+    }),
+  );
+  let newcomer: Promise<unknown> | undefined;
+  let turns = 0;
+  const locks = open(
+    otherwise(own, {
+      async release(claim, ending) {
+        if (ending === undefined && ++turns === 1) {
+          const before = asked;
+          newcomer = other.semaphore("x").acquire();
+          while (asked === before) await new Promise(setImmediate);
+        }
+        return own.release(claim, ending);
+      },
+    }),
+  );
+  const holder = await other.semaphore("x", 2).acquire();
+  const resizing = locks.semaphore("x").resize(4);
+  while ((await other.inspect("x")).waiters.length < 1) await new Promise(setImmediate);
+  await holder.release();
+  await resizing;
+  await newcomer;
+  expect(turns).toBe(1);
+  expect((await other.inspect("x")).capacity).toBe(4);
+});
