@@ -6,7 +6,7 @@ import { invalidOption, isLockError, LockError } from "../core/errors.js";
 import type { Hold } from "../core/hold.js";
 import { lookAt } from "../core/look.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
-import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
+import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
 import { notPermits, type Permits, permitsOf, resizedTo } from "../core/resizing.js";
 import { timeoutError } from "../core/timeout.js";
 import { cellsOf } from "./cell.js";
@@ -44,7 +44,7 @@ export async function resizeTo(
   knownOptions(options, KNOWN, `resize of "${name}"`);
   const { waitMs, ...asked } = readOptions({ name, weight: 1, capacity: 1 }, options, defaults);
   const outer = chainOf(options.within);
-  if (weightInChain(outer, connection, name) > 0) throw ownPermits(name);
+  if (permitsInChain(outer, connection, name) > 0) throw ownPermits(name);
   const note = resizedTo(permits);
   const startMs = nowMs();
   const restMs = () => startMs + waitMs - nowMs();
@@ -73,10 +73,10 @@ async function settle(hold: Hold, permits: number): Promise<void> {
   }
 }
 
-/** Beside the semaphore, for those who come when nobody is there. */
+/** Beside the semaphore, for those who come when nobody is there. No list of parts makes a name with such a `\`. */
 function cellName(name: string): string {
   const short = Buffer.byteLength(name) <= LONGEST_NAME;
-  return `${short ? name : createHash("sha256").update(name).digest("base64url")}:permits`;
+  return `${short ? name : createHash("sha256").update(name).digest("base64url")}:\\permits`;
 }
 
 async function storePermits(connection: Connection, name: string, permits: number): Promise<void> {

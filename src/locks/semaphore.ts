@@ -3,7 +3,7 @@ import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { SharedLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, isObject, knownOptions, readOptions } from "../core/options.js";
-import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
+import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
@@ -72,7 +72,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     }
     const asked = readOptions({ name, weight, capacity: most }, others, this.#defaults);
     const outer = chainOf(options.within);
-    const inChain = weightInChain(outer, connection, name);
+    const inChain = permitsInChain(outer, connection, name);
     const notForItself = (capacity: number) => {
       if (asked.waitMs === 0 || weight > capacity || inChain + weight <= capacity) return;
       throw ownPermits(name, inChain, weight, capacity);

@@ -105,7 +105,8 @@ export const semaphore: readonly Case[] = [
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
-      const adopting = bench.connect().semaphore(name);
+      const locks = bench.connect();
+      const adopting = locks.semaphore(name);
       await assert.rejects(adopting.acquire(), {
         code: "invalid-option",
         message: /nobody has set its size/,
@@ -117,7 +118,10 @@ export const semaphore: readonly Case[] = [
       assert.equal((await bench.connect().inspect(name)).capacity, 3);
       await lease.release();
       const idle = bench.name();
+      const cell = locks.cell<string>([idle, "permits"]);
+      await cell.write("somebody else's");
       await bench.connect().semaphore(idle).resize(2);
+      assert.equal((await cell.read())?.value, "somebody else's");
       const [one, two] = [bench.connect().semaphore(idle), bench.connect().semaphore(idle)];
       assert.notEqual(await one.tryAcquire(), null);
       assert.notEqual(await two.tryAcquire(), null);
@@ -184,6 +188,11 @@ export const semaphore: readonly Case[] = [
       assert.deepEqual(await count(locks, name), { holders: 1, waiters: 1 });
       await lease.release();
       await (await writing).release();
+      const inside = locks.semaphore(name, 3);
+      await write.run(async () => {
+        await assert.rejects(inside.acquire(), refused);
+        await assert.rejects(inside.resize(4), refused);
+      });
       await bench.connect().semaphore(name, 3).acquire();
       await assert.rejects(write.acquire(), {
         code: "capacity-mismatch",
