@@ -48,7 +48,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
   readonly name: string;
   /** @internal */
   readonly connection: Connection;
-  readonly #permits: number | undefined;
+  #permits: number | undefined;
   readonly #defaults: Defaults;
 
   constructor(connection: Connection, name: string, permits: number | undefined, defaults: Defaults) {
@@ -91,6 +91,8 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
   async resize(permits: number, options: ResizeOptions = {}): Promise<void> {
     checkPermits(permits, this.name);
     await resizeTo(this.connection, this.name, permits, options, this.#defaults);
+    // Whoever has named the number, and changes it, does not go on with the old one.
+    if (this.#permits !== undefined) this.#permits = permits;
   }
 }
 

@@ -152,6 +152,21 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
+    name: "who has named a number and changes it goes on with the new one",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const semaphore = bench.connect().semaphore(name, 2);
+      await semaphore.run(() => undefined);
+      await semaphore.resize(4);
+      const lease = await semaphore.acquire({ weight: 4 });
+      assert.equal((await bench.connect().inspect(name)).capacity, 4);
+      await lease.release();
+      await semaphore.resize(1);
+      await assert.rejects(semaphore.acquire({ weight: 2 }), { code: "invalid-option" });
+    },
+  },
+  {
     name: "who needs more than there are after a resize fails",
     needs: ["queue"],
     async run(bench) {
