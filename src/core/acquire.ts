@@ -165,9 +165,10 @@ class Wait implements PlaceListener, Cancellable {
 
   /** The answer, or an error as soon as somebody interrupts; the request itself goes on by itself. */
   #send(): Promise<Answer> {
-    const asked = this.#connection.backend.claim(
-      claimRequest(this.#connection, this.#capacity.ask, this.#place),
-    );
+    const place = this.#place;
+    const claim = () =>
+      this.#connection.backend.claim(claimRequest(this.#connection, this.#capacity.ask, place));
+    const asked = this.#capacity.unknown?.then(claim) ?? claim();
     const first = this.#inFlight === undefined;
     this.#inFlight = asked;
     // Most questions are the first, are answered at once, and nobody can call them off but a closing.

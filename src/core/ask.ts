@@ -2,14 +2,15 @@ import type { ClaimRequest } from "./backend.js";
 import type { Owner } from "./claim.js";
 import type { Connection } from "./connection.js";
 import type { Place } from "./place.js";
+import type { Permits } from "./resizing.js";
 
 /** What is asked for, validated and in milliseconds. */
 export interface Ask {
   readonly name: string;
   readonly weight: number;
   readonly capacity: number;
-  /** Takes over the capacity that is in force. */
-  readonly adopts?: boolean;
+  /** Takes over the capacity that is in force, and finds it out by this before the first claim. */
+  readonly adopts?: (() => Promise<Permits>) | undefined;
   readonly ttlMs: number;
   readonly fixed: boolean;
   readonly minHoldMs: number;

@@ -87,7 +87,7 @@ export class Connection {
     const trusted = place.held && place.trusted();
     for (let attempt = 1; ; attempt++) {
       try {
-        const found = await this.backend.release(place, place.held ? undefined : "unused");
+        const found = await this.backend.release(place, place.ending);
         // After an attempt whose answer was lost, "not there" means that the first one did it.
         return found || (attempt > 1 && trusted);
       } catch (error) {

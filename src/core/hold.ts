@@ -1,6 +1,6 @@
 import type { Ask } from "./ask.js";
 import type { Gone } from "./backend.js";
-import { tokenOf } from "./claim.js";
+import { tokenOf, WHOLE } from "./claim.js";
 import { nowMs } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
@@ -202,9 +202,13 @@ export class Hold implements PlaceListener {
       session: "the session with the engine is over",
       closed: "the connection was closed while it was held",
     };
+    // Whoever shares it with others has no token to pass on.
+    const fenced = this.ask.weight === WHOLE;
+    const which = fenced ? `token ${this.token}` : `ticket ${this.ticket}`;
+    const contained = fenced ? "; what it still writes must be refused by its token" : "";
     return new LeaseLostError(
       this.name,
-      `lost the lock "${this.name}" (token ${this.token}) after ${formatMs(nowMs() - this.grantedAtMs)}: ${story[loss]}. Stop the protected work; what it still writes must be refused by its token.`,
+      `lost the lock "${this.name}" (${which}) after ${formatMs(nowMs() - this.grantedAtMs)}: ${story[loss]}. Stop the protected work${contained}.`,
       { loss, token: this.token, reason: gone?.reason, by: gone?.by },
     );
   }

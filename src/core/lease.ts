@@ -64,6 +64,12 @@ export abstract class ClaimLease extends AnyLease {
     this.assertHeld();
   }
 
+  /** It was not all that was needed, so nobody has worked under it: it goes without a `minHold`. @internal */
+  abandon(): Promise<void> {
+    if (!this.entered) this.hold.place.unused = true;
+    return this[Symbol.asyncDispose]();
+  }
+
   /** @internal */
   protected leave(): Promise<boolean> {
     this.#exit();
@@ -77,11 +83,13 @@ export abstract class ClaimLease extends AnyLease {
 
   /**
    * Enters again inside this lease, at no cost to the engine. Siblings take turns, unless they share anyway.
+   * `chain` is where the caller stands: it may have taken other locks since this one, and holds them still.
    * `undefined` if a sibling is in and the caller does not want to wait.
    * @internal
    */
   async reenter<L extends ClaimLease>(
     Kind: LeaseKind<L>,
+    chain: Frame | undefined,
     waitMs: number,
     signal: AbortSignal | undefined,
   ): Promise<L | undefined> {
@@ -93,7 +101,7 @@ export abstract class ClaimLease extends AnyLease {
         ? await this.#children.take(waitMs, signal, () => this.hold.signal)
         : () => {};
       if (turn !== undefined && this.hold.live) {
-        return new Kind(this.hold, this.frame, () => {
+        return new Kind(this.hold, chain, () => {
           turn();
           this.#exit();
         });

@@ -49,7 +49,7 @@ export class Leftovers {
 
   async #again(place: Place, untilMs: number, gapMs: number): Promise<void> {
     try {
-      await this.#backend.release(place, place.held ? undefined : "unused");
+      await this.#backend.release(place, place.ending);
     } catch (error) {
       if (!asLockError(error, "").retryable) return;
       this.#later(place, untilMs, Math.min(gapMs * 2, LONGEST_GAP_MS));

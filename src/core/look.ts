@@ -1,6 +1,9 @@
 import type { Connection } from "./connection.js";
 import { type ResourceView, viewOf } from "./inspect.js";
 
+/** Many may give up at once, in a long queue: nobody reads all of it. */
+export const MOST_LOOKED_AT = 100;
+
 /** The state of one resource now, or `undefined` if nobody is there. */
 export async function lookAt(
   connection: Connection,
@@ -10,4 +13,19 @@ export async function lookAt(
   const query = limit === undefined ? { name } : { name, limit };
   for await (const record of connection.backend.list(query)) return viewOf(record);
   return undefined;
+}
+
+type Look = ReturnType<typeof lookAt>;
+
+const underWay = new WeakMap<Connection, Map<string, Look>>();
+
+/** The beginning of the queue, for those who tell why they give up: many do so at the same moment, of the same names. */
+export function lookTogether(connection: Connection, name: string): Look {
+  const looks = underWay.get(connection) ?? new Map<string, Look>();
+  underWay.set(connection, looks);
+  const known = looks.get(name);
+  if (known !== undefined) return known;
+  const look = lookAt(connection, name, MOST_LOOKED_AT).finally(() => looks.delete(name));
+  looks.set(name, look);
+  return look;
 }

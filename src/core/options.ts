@@ -63,10 +63,14 @@ export function waitOption(value: unknown): number {
   return durationMs("wait", value, { infinite: true });
 }
 
-/** A misspelt option would silently weaken a lock, so it is an error. */
-export function knownOptions(options: object, known: ReadonlySet<string>, where: string): void {
+export function isObject(options: unknown, where: string): void {
   if (typeof options !== "object" || options === null)
     throw invalidOption(`${where}: the options must be an object.`);
+}
+
+/** A misspelt option would silently weaken a lock, so it is an error. */
+export function knownOptions(options: object, known: ReadonlySet<string>, where: string): void {
+  isObject(options, where);
   for (const key of Object.keys(options)) {
     if (!known.has(key)) {
       throw invalidOption(

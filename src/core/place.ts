@@ -35,6 +35,8 @@ export class Place {
   readonly id = randomId();
   ticket: bigint | undefined;
   held = false;
+  /** It was held, but for nothing. */
+  unused = false;
   /** When it became held; what was asked before that says nothing about a holder. */
   heldSinceMs = Infinity;
   listener: PlaceListener | undefined;
@@ -94,6 +96,11 @@ export class Place {
   renewalMs(atMs: number): number {
     if (this.ticket === undefined || (this.held && this.fixed)) return 0;
     return Math.max(0, Math.min(this.ttlMs, Math.ceil(this.holdLimitMs - atMs)));
+  }
+
+  /** How it ends: where nobody has worked under it, its minHold means nothing. */
+  get ending(): "unused" | undefined {
+    return this.held && !this.unused ? undefined : "unused";
   }
 
   claim(): Claim | undefined {

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type AnyLease, type Frame, frameOf } from "./any-lease.js";
-import type { Owner } from "./claim.js";
+import { type Owner, WHOLE } from "./claim.js";
 import type { Connection } from "./connection.js";
 import { LockError } from "./errors.js";
 import type { Hold } from "./hold.js";
@@ -73,7 +73,8 @@ export function shownHolds(
   leases: readonly AnyLease[] = [],
 ): Owner["holds"] {
   if (frame === undefined && leases.length === 0) return undefined;
-  const holds = new Set([...leases.flatMap((lease) => lease.holds), ...holdsIn(frame, connection)]);
+  // The chain first: leases that are taken in one order with what is asked for make no circle by themselves.
+  const holds = new Set([...holdsIn(frame, connection), ...leases.flatMap((lease) => lease.holds)]);
   const shown = [...holds].slice(0, MOST_SHOWN);
   return shown.length === 0 ? undefined : shown.map(({ name, token }) => [name, String(token)] as const);
 }
@@ -83,9 +84,9 @@ export function namesInChain(frame: Frame | undefined, connection: Connection): 
   return [...new Set(holdsIn(frame, connection).map(({ name }) => name))];
 }
 
-/** How much of that name this chain holds. */
-export function weightInChain(frame: Frame | undefined, connection: Connection, name: string): number {
-  const own = holdsIn(frame, connection).filter((hold) => hold.name === name);
+/** How many permits of that name this chain holds; what is held exclusively is none. */
+export function permitsInChain(frame: Frame | undefined, connection: Connection, name: string): number {
+  const own = holdsIn(frame, connection).filter((hold) => hold.name === name && hold.ask.capacity !== WHOLE);
   return own.reduce((sum, hold) => sum + hold.ask.weight, 0);
 }
 

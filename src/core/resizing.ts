@@ -1,6 +1,8 @@
 import type { Ask } from "./ask.js";
+import { WHOLE } from "./claim.js";
 import { nowMs } from "./clock.js";
 import { CapacityMismatchError } from "./errors.js";
+import type { ResourceView } from "./inspect.js";
 
 /** Whoever resizes holds everything for as long as it sends the others away: a moment. */
 const LASTS_MS = 2_000;
@@ -18,49 +20,91 @@ export function tooHeavy(name: string, weight: number, capacity: number): Capaci
   return new CapacityMismatchError(message, { name, capacity });
 }
 
+/** One name for two things: permits are not to be had of what is held exclusively, nor the other way round. */
+export function notPermits(name: string): CapacityMismatchError {
+  const message = `"${name}" is in use as a mutex or a read-write lock, and has no permits. Give the semaphore another name.`;
+  return new CapacityMismatchError(message, { name, capacity: WHOLE });
+}
+
+function disagreement(name: string, inForce: number, capacity: number): CapacityMismatchError {
+  if (inForce === WHOLE) return notPermits(name);
+  const message =
+    capacity === WHOLE
+      ? `"${name}" is in use as a semaphore of ${inForce} permits. Give the mutex or the read-write lock another name.`
+      : `"${name}" is in use with a capacity of ${inForce}, and this claim says ${capacity}. Let everybody agree on the number of permits.`;
+  return new CapacityMismatchError(message, { name, capacity: inForce });
+}
+
+/** How many there are; or will be in a moment, if somebody is just changing that. */
+export interface Permits {
+  readonly capacity: number;
+  readonly changing: boolean;
+}
+
+/** Whoever came behind one that resizes with the old number would only be sent away, or keep the old one in force. */
+export function permitsOf({ capacity, holders: [first] }: ResourceView): Permits {
+  const next = first?.weight === capacity ? resizeIn(first.note) : undefined;
+  return { capacity: next ?? capacity, changing: next !== undefined };
+}
+
+function resizeIn(text: string | undefined): number | undefined {
+  const [, permits] = REASON.exec(text ?? "") ?? [];
+  return permits === undefined ? undefined : Number(permits);
+}
+
 /** The capacity with which one claim asks, which changes when others have agreed on another. */
 export class AgreedCapacity {
   readonly #ask: Ask;
-  #capacity: number;
+  #capacity: number | undefined;
   #resizedMs = -Infinity;
 
   constructor(ask: Ask) {
     this.#ask = ask;
-    this.#capacity = ask.capacity;
+    this.#capacity = ask.adopts === undefined ? ask.capacity : undefined;
   }
 
   /** What the claim asks for now. */
   get ask(): Ask {
-    return this.#capacity === this.#ask.capacity ? this.#ask : { ...this.#ask, capacity: this.#capacity };
+    const { capacity } = this.#ask;
+    return this.#capacity === capacity ? this.#ask : { ...this.#ask, capacity: this.#capacity ?? capacity };
+  }
+
+  /** Finds it out, unless it is known. */
+  get unknown(): Promise<void> | undefined {
+    if (this.#capacity !== undefined) return undefined;
+    return this.#ask.adopts?.().then(({ capacity, changing }) => {
+      this.#adopt(capacity);
+      if (changing) this.#resizedMs = nowMs();
+    });
   }
 
   /** Its place is gone. If that is because of another capacity, it has to agree, or to leave. */
   lostPlace(reason: string | undefined): void {
-    const [, permits] = REASON.exec(reason ?? "") ?? [];
+    const permits = resizeIn(reason);
     if (permits === undefined) return;
-    if (!this.#ask.adopts && Number(permits) !== this.#capacity) throw this.#mismatch(Number(permits));
-    this.#adopt(Number(permits));
+    this.#agree(permits);
     this.#resizedMs = nowMs();
   }
 
   /** Another one is in force: how long to wait before asking again. */
   mismatched(capacity: number): number {
-    if (!this.#ask.adopts) throw this.#mismatch(capacity);
     // That of whoever resizes, who leaves when all others have been sent away.
     if (nowMs() - this.#resizedMs < LASTS_MS) return AGAIN_MS;
-    this.#adopt(capacity);
+    this.#agree(capacity);
     return 0;
   }
 
-  #adopt(capacity: number): void {
-    if (this.#ask.weight > capacity) throw this.#mismatch(capacity);
-    this.#capacity = capacity;
+  #agree(capacity: number): void {
+    if (capacity === this.#capacity) return;
+    const { name, adopts } = this.#ask;
+    if (adopts === undefined) throw disagreement(name, capacity, this.#ask.capacity);
+    this.#adopt(capacity);
   }
 
-  #mismatch(capacity: number): CapacityMismatchError {
-    const { name, weight, adopts } = this.#ask;
-    if (adopts) return tooHeavy(name, weight, capacity);
-    const message = `"${name}" is in use with a capacity of ${capacity}, and this claim says ${this.#capacity}. Let everybody agree on the number of permits.`;
-    return new CapacityMismatchError(message, { name, capacity });
+  #adopt(capacity: number): void {
+    const { name, weight } = this.#ask;
+    if (capacity === WHOLE) throw notPermits(name);
+    if (weight > capacity) throw tooHeavy(name, weight, capacity);
+    this.#capacity = capacity;
   }
 }

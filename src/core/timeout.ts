@@ -4,10 +4,7 @@ import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
 import { LockTimeoutError } from "./errors.js";
 import { describeHolder, type ResourceView } from "./inspect.js";
-import { lookAt } from "./look.js";
-
-/** Many may give up at once, in a long queue: nobody reads all of it. */
-export const MOST_LOOKED_AT = 100;
+import { lookTogether, MOST_LOOKED_AT } from "./look.js";
 
 /** The error of a wait that was too long: who holds the lock, from where, since when, and my place. */
 export async function timeoutError(
@@ -16,7 +13,7 @@ export async function timeoutError(
   waitedMs: number,
   ticket?: bigint,
 ): Promise<LockTimeoutError> {
-  const view = await lookAt(connection, name, MOST_LOOKED_AT);
+  const view = await lookTogether(connection, name);
   const mine = ticket === undefined ? undefined : tokenOf(ticket);
   const blockers = (view?.holders ?? []).filter((holder) => holder.token !== mine);
   const index = view?.waiters.findIndex((waiter) => waiter.token === mine) ?? -1;

@@ -1,3 +1,4 @@
+import { FirstAbort } from "../core/abort.js";
 import { AnyLease, type Frame } from "../core/any-lease.js";
 import type { Hold } from "../core/hold.js";
 import type { ClaimLease } from "../core/lease.js";
@@ -11,7 +12,7 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
   readonly frame: Frame;
   /** @internal */
   readonly holds: readonly Hold[];
-  #signal: AbortSignal | undefined;
+  #lost: FirstAbort | undefined;
 
   /** Only locks make leases. */
   constructor(name: string, parts: P) {
@@ -23,13 +24,17 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= AbortSignal.any(this.parts.map(({ signal }) => signal));
-    return this.#signal;
+    if (this.#lost === undefined) {
+      this.#lost = new FirstAbort();
+      for (const part of this.parts) this.#lost.add(part.signal);
+    }
+    return this.#lost.signal;
   }
 
   /** Also if one of them cannot be given back, the others are. @internal */
   protected async leave(): Promise<boolean> {
     const left = await Promise.allSettled(this.parts.map((part) => part.release()));
+    this.#lost?.end();
     for (const one of left) if (one.status === "rejected") throw one.reason;
     return left.every((one) => one.status === "fulfilled" && one.value);
   }

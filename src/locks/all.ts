@@ -1,4 +1,4 @@
-import type { AnyLease } from "../core/any-lease.js";
+import { FirstAbort } from "../core/abort.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption, isLockError, LockTimeoutError } from "../core/errors.js";
@@ -46,16 +46,20 @@ export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease
     const ask = readOptions({ name: this.name, weight: 1, capacity: 1 }, options, this.#defaults);
     const leases = new Map<Part, ClaimLease>();
     const untilMs = nowMs() + ask.waitMs;
+    // Called off by the caller, or by the loss of a part while others are waited for.
+    const off = new FirstAbort();
+    if (ask.signal !== undefined) off.add(ask.signal);
     try {
       for (const part of this.#inOrder) {
         const restMs = ask.waitMs === 0 ? 0 : Math.max(1, untilMs - nowMs());
         const soFar = [...leases.values()];
-        const entered = await part.enter(optionsFor(options, restMs, soFar), soFar);
+        const entered = await part.enter(optionsFor(options, ask, restMs, off.signal), soFar);
         if (isTaken(entered)) {
           await giveBack(leases.values());
           return entered;
         }
         leases.set(part, entered);
+        off.add(entered.signal);
       }
       const parts = this.#parts.map((part) => leases.get(part)) as unknown as PartsOf<T>;
       limit(leases.values(), ask);
@@ -63,6 +67,8 @@ export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease
     } catch (error) {
       await giveBack(leases.values());
       throw this.#explained(error, options);
+    } finally {
+      off.end();
     }
   }
 
@@ -85,7 +91,8 @@ function partsOf(connection: Connection, locks: readonly AnyLockable[]): readonl
     throw invalidOption(`all: give a list of 1 to ${MOST_PARTS} locks.`);
   }
   const names = new Set<string>();
-  return locks.map((lock: unknown) => {
+  // Array.from visits the holes of a sparse array, too.
+  return Array.from(locks, (lock: unknown) => {
     if (!(lock instanceof Holdable) || lock instanceof AllLock) {
       throw invalidOption(
         "all: give the locks themselves, as mutex(), readWrite().read or semaphore() make them.",
@@ -102,15 +109,14 @@ function partsOf(connection: Connection, locks: readonly AnyLockable[]): readonl
   });
 }
 
-/** Each is renewed until the last is in, whatever comes then; and if one is lost meanwhile, all are. */
+/** Each is renewed until the last is in, whatever comes then; but its ttl is not longer than it may last. */
 function optionsFor(
-  { renew: _renew, maxHold: _maxHold, signal, ...options }: AcquireOptions,
+  { renew: _renew, maxHold: _maxHold, ...options }: AcquireOptions,
+  { ttlMs }: Read,
   waitMs: number,
-  leases: readonly AnyLease[],
+  signal: AbortSignal,
 ): AcquireOptions {
-  const signals = [...(signal === undefined ? [] : [signal]), ...leases.map((lease) => lease.signal)];
-  const wait = { ...options, wait: waitMs };
-  return signals.length === 0 ? wait : { ...wait, signal: AbortSignal.any(signals) };
+  return { ...options, ttl: ttlMs, wait: waitMs, signal };
 }
 
 /** The time of the whole counts from when its last part is in. What was entered again has the time it had. */
@@ -120,8 +126,9 @@ function limit(leases: Iterable<ClaimLease>, { fixed, ttlMs, maxHoldMs }: Read):
   for (const { hold, entered } of leases) if (!entered) hold.limit(lastsMs);
 }
 
-async function giveBack(leases: Iterable<AnyLease>): Promise<void> {
-  await Promise.all([...leases].map((lease) => lease[Symbol.asyncDispose]()));
+/** Nobody has worked under them. */
+async function giveBack(leases: Iterable<ClaimLease>): Promise<void> {
+  await Promise.all([...leases].map((lease) => lease.abandon()));
 }
 
 function compareBytes(a: string, b: string): number {

@@ -6,11 +6,11 @@ import type { Connection } from "../core/connection.js";
 import { type TraceContext, traceAcquire } from "../core/events.js";
 import type { Hold } from "../core/hold.js";
 import type { ClaimLease, LeaseKind } from "../core/lease.js";
-import { lookAt } from "../core/look.js";
+import { lookAt, MOST_LOOKED_AT } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
 import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentry.js";
-import { MOST_LOOKED_AT, timeoutError } from "../core/timeout.js";
+import { timeoutError } from "../core/timeout.js";
 import { Holdable, type Taken } from "./lockable.js";
 
 /** What a kind of lock asks the engine for, and what it gives to its holders. */
@@ -52,7 +52,7 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
     if (own !== undefined && own.hold.ask.capacity === ask.capacity) {
       if (ask.weight > own.hold.ask.weight) throw upgrade(name);
       if (ask.reentrant || within)
-        return (await own.reenter(Lease, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
+        return (await own.reenter(Lease, outer, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
       if (ask.waitMs > 0) throw selfDeadlock(name);
     }
     const hold = await granted(connection, ask, shownHolds(outer, connection, besides));

@@ -2,10 +2,11 @@ import type { Force, ResourceRecord } from "../core/backend.js";
 import { admit, type Claim, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
+import type { Hold } from "../core/hold.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
+import { MOST_LOOKED_AT } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
-import { MOST_LOOKED_AT } from "../core/timeout.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
@@ -61,18 +62,18 @@ export async function forceAhead(
 
 const MOST_ROUNDS = 100;
 
-/** Everybody who stands behind that ticket, until nobody does. */
-export async function forceBehind(
-  connection: Connection,
-  name: string,
-  ticket: bigint,
-  force: Force,
-): Promise<void> {
+/**
+ * Everybody who waits behind one that holds everything, until nobody does. Should that one have lost it meanwhile,
+ * those behind it have been let in, and are left alone.
+ */
+export async function forceBehind(hold: Hold, force: Force): Promise<void> {
+  const { connection, name, ticket } = hold;
   for (let round = 0; round < MOST_ROUNDS; round++) {
     let behind = 0;
     for await (const { claims } of connection.backend.list({ name })) {
       const waiting = claims.filter((claim) => claim.ticket > ticket);
       behind = waiting.length;
+      if (!hold.live) return;
       await Promise.all(waiting.map((claim) => connection.backend.release(claim, force)));
     }
     if (behind === 0) return;

@@ -2,13 +2,12 @@ import type { AnyLease } from "../core/any-lease.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { SharedLease } from "../core/lease.js";
-import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
-import { chainOf, shownHolds, weightInChain } from "../core/reentry.js";
-import { tooHeavy } from "../core/resizing.js";
+import { type AcquireOptions, type Defaults, isObject, knownOptions, readOptions } from "../core/options.js";
+import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
-import { capacityInForce, type ResizeOptions, resizeTo } from "./resize.js";
+import { permitsInForce, type ResizeOptions, resizeTo } from "./resize.js";
 
 /** More than anybody needs, and less than what is exclusive. */
 const MOST_PERMITS = 1_000_000_000;
@@ -24,7 +23,8 @@ export type SemaphoreOptions = Omit<LockOptions, "reentrant">;
 export interface Semaphore extends Lockable<SharedLease, PermitOptions> {
   /**
    * Changes the number of permits for everybody. It waits in the queue until nobody holds any, so no permit is ever
-   * taken away; those who wait behind it enter again, and who needs more than there are now fails.
+   * taken away; those who wait behind it enter again, and who needs more than there are now fails. Where the own call
+   * chain holds permits it would wait for itself: that is the error `self-deadlock`.
    */
   resize(permits: number, options?: ResizeOptions): Promise<void>;
 }
@@ -48,7 +48,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
   readonly name: string;
   /** @internal */
   readonly connection: Connection;
-  readonly #permits: number | undefined;
+  #permits: number | undefined;
   readonly #defaults: Defaults;
 
   constructor(connection: Connection, name: string, permits: number | undefined, defaults: Defaults) {
@@ -62,6 +62,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
   /** @internal */
   async enter(options: PermitOptions = {}, besides: readonly AnyLease[] = []): Promise<SharedLease | Taken> {
     const { connection, name } = this;
+    isObject(options, `semaphore "${name}"`);
     const { weight = 1, ...others } = options;
     if ("reentrant" in others)
       throw invalidOption("reentrant: permits are counted, not entered again.", name);
@@ -69,20 +70,29 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     if (!isCount(weight) || weight > most) {
       throw invalidOption(`weight: must be a whole number from 1 to ${most}, the number of permits.`, name);
     }
-    const asked = readOptions({ name, weight, capacity: weight }, others, this.#defaults);
-    const capacity = this.#permits ?? (await capacityInForce(connection, name));
-    if (weight > capacity) throw tooHeavy(name, weight, capacity);
-    const ask = { ...asked, capacity, adopts: this.#permits === undefined };
+    const asked = readOptions({ name, weight, capacity: most }, others, this.#defaults);
     const outer = chainOf(options.within);
-    const inChain = weightInChain(outer, connection, name);
-    if (ask.waitMs > 0 && inChain + weight > capacity) throw ownPermits(name, inChain, weight, capacity);
-    const hold = await granted(connection, ask, shownHolds(outer, connection, besides));
+    const inChain = permitsInChain(outer, connection, name);
+    const notForItself = (capacity: number) => {
+      if (asked.waitMs === 0 || weight > capacity || inChain + weight <= capacity) return;
+      throw ownPermits(name, inChain, weight, capacity);
+    };
+    if (this.#permits !== undefined) notForItself(this.#permits);
+    const takeOver = async () => {
+      const permits = await permitsInForce(connection, name);
+      notForItself(permits.capacity);
+      return permits;
+    };
+    const adopts = this.#permits === undefined ? takeOver : undefined;
+    const hold = await granted(connection, { ...asked, adopts }, shownHolds(outer, connection, besides));
     return hold === undefined ? takenBy(connection, name) : new SharedLease(hold, outer);
   }
 
   async resize(permits: number, options: ResizeOptions = {}): Promise<void> {
     checkPermits(permits, this.name);
     await resizeTo(this.connection, this.name, permits, options, this.#defaults);
+    // Whoever has named the number, and changes it, does not go on with the old one.
+    if (this.#permits !== undefined) this.#permits = permits;
   }
 }
 

@@ -1,8 +1,11 @@
+import { getEventListeners } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { sqlite } from "locktender/sqlite";
@@ -56,6 +59,37 @@ describe.each([
     clearInterval(timer);
     expect(ticks).toBeGreaterThan(20);
     expect(other.held).toBe(true);
+  });
+});
+
+describe("a signal that outlives many locks", () => {
+  test("is not listened to any more when they are over", async () => {
+    const locks = open(memory());
+    const { signal } = new AbortController();
+    await locks.mutex("x").run({ signal }, () => undefined);
+    await locks.all([locks.mutex("x"), locks.mutex("y")]).run({ signal }, () => undefined);
+    await locks.mutex("x").run(async () => {
+      await expect(locks.mutex("x").acquire({ signal, within: null, wait: 5 })).rejects.toThrow("gave up");
+    });
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+
+  test("keeps none of their own signals in memory", async () => {
+    setFlagsFromString("--expose_gc");
+    const collect = runInNewContext("gc") as () => void;
+    const locks = open(memory());
+    const { signal } = new AbortController();
+    const both = locks.all([locks.mutex("x"), locks.mutex("y")]);
+    const signals: WeakRef<AbortSignal>[] = [];
+    for (let round = 0; round < 50; round++) {
+      await both.run({ signal }, (lease) => {
+        lease.signal.addEventListener("abort", () => undefined);
+        signals.push(new WeakRef(lease.signal));
+      });
+    }
+    await sleep(10);
+    collect();
+    expect(signals.filter((ref) => ref.deref() !== undefined).length).toBeLessThan(10);
   });
 });
 

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { SqlLink } from "#lib/backends/sql/link.js";
 import { Poller } from "#lib/backends/sql/poller.js";
 import { Watching } from "#lib/backends/sql/watching.js";
-import { sleep } from "#lib/testing/suite/bench.js";
+import { eventually, sleep } from "#lib/testing/suite/bench.js";
 
 test("where nothing moves, looks become rare, also at more names than one look asks about", async () => {
   let looks = 0;
@@ -28,4 +28,38 @@ test("where nothing moves, looks become rare, also at more names than one look a
   // Each pause is longer than the one before, up to a tenth of a second.
   expect(looks).toBeGreaterThan(5);
   expect(looks).toBeLessThan(40);
+});
+
+test("those who are let in together are told in a few looks, and not one by one", async () => {
+  const readers = 100;
+  let looks = 0;
+  const link: SqlLink = {
+    renewalsPerCall: 1,
+    call: async (_, [list]) => {
+      looks++;
+      const asked = JSON.parse(String(list)) as readonly { name: string; ticket: string }[];
+      // The last of them is a writer.
+      return asked.map(({ name, ticket }) => ({
+        kind: "line",
+        name,
+        ticket,
+        ahead: Number(ticket) > readers ? 2 : 0,
+      }));
+    },
+    close: async () => {},
+  };
+  const watching = new Watching();
+  const poller = new Poller(link, watching);
+  onTestFinished(() => poller.close());
+  const told: number[] = [];
+  for (let n = readers + 1; n > 0; n--) {
+    const claim = { name: "n", id: `id-${n}` };
+    const ticket = BigInt(n);
+    watching.watch(claim, () => told.push(n));
+    watching.answered(claim, { state: "waiting", ticket, remainingMs: 1_000, changeInMs: 1_000 }, ticket);
+  }
+  poller.enabled = true;
+  await eventually("all readers are told", 5_000, () => told.length === readers);
+  expect(looks).toBeLessThan(20);
+  expect(told).toEqual(Array.from({ length: readers }, (_, index) => index + 1));
 });

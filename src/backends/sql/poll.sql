@@ -1,8 +1,8 @@
 -- For a process that cannot be rung: whose turn it is by now, and who was taken away. One question for all its
--- claims. Of those that wait at a name it asks about its first only.
+-- claims. Of those that wait at a name it asks about its first only, or about a few if they may come in together.
 --
 -- In:      :list (a JSON array of {name, ticket}), :now_us
--- Out:     one row per name that was asked about: `kind` ("line"), `name`, `ticket`, `ahead` (0 if its turn has
+-- Out:     one row per claim that was asked about: `kind` ("line"), `name`, `ticket`, `ahead` (0 if its turn has
 --          come, else how many are ahead, plus 1); and one row per claim that was taken away in the last
 --          minute: `kind` ("forced"), `name`, `ticket`, `id`, `reason`, `by_whom`
 -- Touches: nothing

@@ -10,6 +10,7 @@ const GROWTH = 1.3;
 const HOLDERS_MS = 1_000;
 const LONGEST_AFTER_ERROR_MS = 1_000;
 const NAMES_PER_POLL = 500;
+const MOST_PER_NAME = 64;
 
 /**
  * Where nobody can ring us, we look: one statement for all claims of the process that wait, fast while things
@@ -27,6 +28,8 @@ export class Poller {
   #from = 0;
   /** How many were ahead when a name was last looked at. */
   readonly #ahead = new Map<string, number>();
+  /** About how many of a name is asked, where more than one was let in: readers and permits come in together. */
+  readonly #abreast = new Map<string, number>();
 
   constructor(link: SqlLink, watching: Watching) {
     this.#link = link;
@@ -112,40 +115,58 @@ export class Poller {
     else this.#schedule();
   }
 
-  /** Of those that wait at a name, the first that has not been told to ask; a bounded number of names in turn. */
+  /** Of those that wait at a name, the first that have not been told to ask; a bounded number of names in turn. */
   #heads(): readonly Watched[] {
     const heads: Watched[] = [];
     const groups = [...this.#watching.waiting.values()];
     const from = this.#from < groups.length ? this.#from : 0;
     this.#from = from + NAMES_PER_POLL;
     for (const group of groups.slice(from, this.#from)) {
-      let head: Watched | undefined;
-      for (const watched of group)
-        if (!watched.rung && (head === undefined || watched.ticket < head.ticket)) head = watched;
-      if (head !== undefined) heads.push(head);
+      const first: Watched[] = [];
+      for (const watched of group) {
+        if (watched.rung) continue;
+        const most = this.#abreast.get(watched.name) ?? 1;
+        if (first.length === most && watched.ticket > (first[most - 1] as Watched).ticket) continue;
+        const after = first.findIndex(({ ticket }) => watched.ticket < ticket);
+        first.splice(after === -1 ? first.length : after, 0, watched);
+        if (first.length > most) first.pop();
+      }
+      heads.push(...first);
     }
     return heads;
   }
 
   /** Whether anything has moved since the last look. */
   #told(asked: readonly Watched[], rows: readonly Row[]): boolean {
-    let moved = false;
-    const heads = new Map(asked.map((watched) => [`${watched.ticket} ${watched.name}`, watched]));
+    const ahead = new Map<string, number>();
     for (const row of rows) {
       const ticket = textOf(row, "ticket");
-      if (row.kind === "forced") {
-        this.#watching.tellForced(textOf(row, "id"), BigInt(ticket), goneOf(row));
-        continue;
+      if (row.kind !== "forced") ahead.set(`${ticket} ${textOf(row, "name")}`, numberOf(row, "ahead"));
+      else this.#watching.tellForced(textOf(row, "id"), BigInt(ticket), goneOf(row));
+    }
+    let moved = false;
+    const first = new Set<string>();
+    for (const { name, ticket, id, state } of asked) {
+      const number = ahead.get(`${ticket} ${name}`);
+      if (number === undefined) continue;
+      if (!first.has(name)) {
+        first.add(name);
+        moved ||= number !== this.#ahead.get(name);
+        this.#ahead.set(name, number);
+        this.#abreast.set(name, Math.min((this.#abreast.get(name) ?? 1) * 2, MOST_PER_NAME));
       }
-      const head = heads.get(`${ticket} ${textOf(row, "name")}`);
-      if (head === undefined) continue;
-      const number = numberOf(row, "ahead");
-      moved ||= number !== this.#ahead.get(head.name);
-      this.#ahead.set(head.name, number);
-      if (number === 0 && head.state === "waiting") this.#watching.tell(head.id);
+      // Whoever comes after one that has to wait does so, too.
+      if (number > 0) this.#abreast.delete(name);
+      if (number > 0 || state !== "waiting") continue;
+      this.#watching.tell(id);
+      moved = true;
     }
     // Names that were not in turn are kept, or each would seem to have moved when it is.
-    for (const name of this.#ahead.keys()) if (!this.#watching.waiting.has(name)) this.#ahead.delete(name);
+    for (const name of this.#ahead.keys()) {
+      if (this.#watching.waiting.has(name)) continue;
+      this.#ahead.delete(name);
+      this.#abreast.delete(name);
+    }
     return moved;
   }
 }

@@ -118,6 +118,32 @@ export const all: readonly Case[] = [
     },
   },
   {
+    name: "what was taken for nothing is given back at once, whatever its minHold",
+    async run(bench) {
+      const names = [bench.name(), bench.name()].sort();
+      const [first, last] = names as [string, string];
+      await bench.connect().mutex(last).acquire();
+      const locks = bench.connect();
+      const both = locks.all([locks.mutex(first), locks.mutex(last)]);
+      assert.equal(await both.tryAcquire({ minHold: "30s" }), null);
+      await assert.rejects(both.acquire({ wait: 50, minHold: "30s" }), { code: "timeout" });
+      assert.notEqual(await bench.connect().mutex(first).tryAcquire(), null);
+    },
+  },
+  {
+    name: "maxHold ends every part also at the engine",
+    waits: true,
+    async run(bench) {
+      const [a, b] = [bench.name(), bench.name()];
+      const locks = bench.connect({ ttl: "60s" });
+      const lease = await locks.all([locks.mutex(a), locks.mutex(b)]).acquire({ maxHold: TTL_MS });
+      const other = bench.connect();
+      await other.mutex(a).acquire({ wait: "20s" });
+      await other.mutex(b).acquire({ wait: "20s" });
+      assert.equal(lease.held, false);
+    },
+  },
+  {
     name: "whoever is called off while it waits for the last gives back the first",
     async run(bench) {
       const names = [bench.name(), bench.name()].sort();
@@ -142,6 +168,7 @@ export const all: readonly Case[] = [
       const name = bench.name();
       const mutex = locks.mutex(name);
       const bad: unknown[] = [[], null, "x", [mutex, mutex], [mutex, locks.mutex(name)], [{}], [null]];
+      bad.push(new Array(1));
       bad.push(
         [mutex, bench.connect().mutex(bench.name())],
         [locks.all([mutex])],

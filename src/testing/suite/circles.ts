@@ -58,6 +58,49 @@ export const circles: readonly Case[] = [
     },
   },
   {
+    name: "two who each hold a permit and ask for the other's are in a circle, too",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      let inside = 0;
+      const [first] = await Promise.all(
+        ["one", "other"].map((service, index) => {
+          const semaphore = bench.connect({ owner: { service } }).semaphore(name, 2);
+          return semaphore.run(async () => {
+            inside++;
+            await eventually("both are inside", 10_000, () => inside === 2);
+            return semaphore.acquire({ wait: 500 + index * 5_000 }).catch((error: unknown) => error);
+          });
+        }),
+      );
+      assert(isLockError(first, "timeout"));
+      assert.deepEqual(first.circle?.map(({ owner }) => owner.service).sort(), ["one", "other"]);
+    },
+  },
+  {
+    name: "it is no circle while somebody outside of it can let them in",
+    needs: ["queue"],
+    async run(bench) {
+      const [permits, mutex] = [bench.name(), bench.name()];
+      const watcher = bench.connect();
+      const outside = await watcher.semaphore(permits, 2).acquire();
+      const [one, other] = [bench.connect(), bench.connect()];
+      let inside = 0;
+      const both = () => {
+        inside++;
+        return eventually("both are inside", 10_000, () => inside === 2);
+      };
+      const waiting = [
+        one.semaphore(permits, 2).run(() => both().then(() => one.mutex(mutex).run(() => undefined))),
+        other.mutex(mutex).run(() => both().then(() => other.semaphore(permits, 2).run(() => undefined))),
+      ];
+      for (const name of [permits, mutex]) await queued(watcher, name, 1);
+      for (const name of [permits, mutex]) assert.equal((await watcher.inspect(name)).circle, undefined);
+      await outside.release();
+      await Promise.all(waiting);
+    },
+  },
+  {
     name: "who waits for a lock while holding another is in no circle by that alone",
     needs: ["queue"],
     async run(bench) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Case, count, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 export const readWrite: readonly Case[] = [
   {
@@ -121,6 +121,25 @@ export const readWrite: readonly Case[] = [
       assert.deepEqual(await count(bench.connect(), name), { holders: 1, waiters: 1 });
       await live.release();
       assert.equal((await writing).held, true);
+    },
+  },
+  {
+    name: "a reader whose lock is taken away is told nothing of a token, which it does not have",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const { read, write } = locks.readWrite(name);
+      const lossOf = async (lease: { readonly signal: AbortSignal }) => {
+        const { signal } = lease;
+        await bench.connect().forceRelease(name, { reason: "maintenance" });
+        await eventually("it is told", SLACK_MS * 5, () => signal.aborted);
+        return (signal.reason as Error).message;
+      };
+      const told = await lossOf(await read.acquire());
+      assert.match(told, /\(ticket \d+\)/);
+      assert.doesNotMatch(told, /token/);
+      assert.match(await lossOf(await write.acquire()), /must be refused by its token/);
     },
   },
   {

@@ -20,6 +20,26 @@ const cases: readonly Case[] = [
     },
   },
   {
+    name: "who enters again keeps what it has taken in between",
+    async run(bench) {
+      const locks = bench.connect();
+      const [a, b, c] = [bench.name(), bench.name(), bench.name()];
+      const [outer, between] = [a, b].map((name) => locks.mutex(name, { reentrant: true }));
+      assert(outer !== undefined && between !== undefined);
+      await outer.run(() =>
+        between.run(async (lease) => {
+          const again = async () => {
+            await between.run({ wait: 1_000 }, ({ token }) => assert.equal(token, lease.token));
+            await assert.rejects(locks.mutex(b).acquire({ wait: 1_000 }), { code: "self-deadlock" });
+          };
+          await outer.run(again);
+          await locks.all([outer, locks.mutex(c)]).run(again);
+        }),
+      );
+      for (const name of [a, b, c]) assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
+    },
+  },
+  {
     name: "siblings of one holder take turns, in order",
     async run(bench) {
       const mutex = bench.connect().mutex(bench.name(), { reentrant: true });

@@ -105,7 +105,8 @@ export const semaphore: readonly Case[] = [
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
-      const adopting = bench.connect().semaphore(name);
+      const locks = bench.connect();
+      const adopting = locks.semaphore(name);
       await assert.rejects(adopting.acquire(), {
         code: "invalid-option",
         message: /nobody has set its size/,
@@ -117,7 +118,10 @@ export const semaphore: readonly Case[] = [
       assert.equal((await bench.connect().inspect(name)).capacity, 3);
       await lease.release();
       const idle = bench.name();
+      const cell = locks.cell<string>([idle, "permits"]);
+      await cell.write("somebody else's");
       await bench.connect().semaphore(idle).resize(2);
+      assert.equal((await cell.read())?.value, "somebody else's");
       const [one, two] = [bench.connect().semaphore(idle), bench.connect().semaphore(idle)];
       assert.notEqual(await one.tryAcquire(), null);
       assert.notEqual(await two.tryAcquire(), null);
@@ -148,6 +152,21 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
+    name: "who has named a number and changes it goes on with the new one",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const semaphore = bench.connect().semaphore(name, 2);
+      await semaphore.run(() => undefined);
+      await semaphore.resize(4);
+      const lease = await semaphore.acquire({ weight: 4 });
+      assert.equal((await bench.connect().inspect(name)).capacity, 4);
+      await lease.release();
+      await semaphore.resize(1);
+      await assert.rejects(semaphore.acquire({ weight: 2 }), { code: "invalid-option" });
+    },
+  },
+  {
     name: "who needs more than there are after a resize fails",
     needs: ["queue"],
     async run(bench) {
@@ -167,6 +186,54 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
+    name: "what is held exclusively has no permits, to be taken over or to be changed",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const semaphore = bench.connect().semaphore(name);
+      const refused = { code: "capacity-mismatch", message: /in use as a mutex or a read-write lock/ };
+      const { read, write } = locks.readWrite(name);
+      const lease = await read.acquire();
+      const writing = write.acquire();
+      await queued(locks, name, 1);
+      await assert.rejects(semaphore.acquire({ weight: 7 }), refused);
+      await assert.rejects(semaphore.tryAcquire(), refused);
+      await assert.rejects(semaphore.resize(3), refused);
+      assert.deepEqual(await count(locks, name), { holders: 1, waiters: 1 });
+      await lease.release();
+      await (await writing).release();
+      const inside = locks.semaphore(name, 3);
+      await write.run(async () => {
+        await assert.rejects(inside.acquire(), refused);
+        await assert.rejects(inside.resize(4), refused);
+      });
+      await bench.connect().semaphore(name, 3).acquire();
+      await assert.rejects(write.acquire(), {
+        code: "capacity-mismatch",
+        message: /a semaphore of 3 permits/,
+      });
+    },
+  },
+  {
+    name: "who takes the number over rides through an outage, as every wait does",
+    waits: true,
+    needs: ["queue", "network"],
+    async run(bench) {
+      const name = bench.name();
+      await bench.connect().semaphore(name, 3).acquire({ weight: 2 });
+      const { locks, proxy } = await bench.proxied({ ttl: "30s" });
+      await locks.mutex(bench.name()).run(() => undefined);
+      proxy.refuse();
+      const asking = locks.semaphore(name).acquire();
+      asking.catch(() => undefined);
+      await assert.rejects(locks.semaphore(name).tryAcquire(), { code: "backend", retryable: true });
+      await sleep(500);
+      proxy.heal();
+      assert.equal((await asking).held, true);
+    },
+  },
+  {
     name: "permits that the own call chain holds are not waited for",
     needs: ["queue"],
     async run(bench) {
@@ -176,6 +243,8 @@ export const semaphore: readonly Case[] = [
           await assert.rejects(semaphore.acquire(), { code: "self-deadlock" });
           assert.equal(await semaphore.tryAcquire(), null);
           await assert.rejects(semaphore.acquire({ within: null, wait: 20 }), { code: "timeout" });
+          await assert.rejects(semaphore.resize(4), { code: "self-deadlock" });
+          await assert.rejects(semaphore.resize(4, { within: null, wait: 20 }), { code: "timeout" });
         });
         await assert.rejects(semaphore.acquire({ weight: 2 }), { code: "self-deadlock" });
       });
@@ -203,7 +272,12 @@ export const semaphore: readonly Case[] = [
         );
         await assert.rejects(semaphore.tryAcquire({ weight } as never), { code: "invalid-option" });
       }
-      await assert.rejects(semaphore.acquire({ reentrant: true } as never), { code: "invalid-option" });
+      for (const options of [{ reentrant: true }, null, 3]) {
+        await assert.rejects(semaphore.acquire(options as never), { code: "invalid-option" });
+      }
+      for (const options of [{ minHold: "1s" }, null, 3]) {
+        await assert.rejects(semaphore.resize(3, options as never), { code: "invalid-option" });
+      }
       assert.deepEqual(await count(locks, name), { holders: 0, waiters: 0 });
     },
   },

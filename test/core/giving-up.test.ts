@@ -1,0 +1,44 @@
+import { createLocks } from "locktender";
+import { memory } from "locktender/memory";
+import { expect, onTestFinished, test } from "vitest";
+import type { Backend } from "#lib/core/backend.js";
+
+test("many who give up at the same moment look together at who waits for whom", async () => {
+  const store = memory();
+  let looks = 0;
+  const counting: Backend = new Proxy(store, {
+    get: (_, key) => {
+      const value = Reflect.get(store, key);
+      if (key !== "list") return typeof value === "function" ? value.bind(store) : value;
+      return async function* (query: Parameters<Backend["list"]>[0]) {
+        looks++;
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        yield* store.list(query);
+      };
+    },
+  });
+  const locks = createLocks(counting);
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  await locks.mutex("shared").acquire();
+  const jobs = Array.from({ length: 100 }, (_, index) =>
+    locks.mutex(`job ${index}`).run(() => locks.mutex("shared").acquire({ wait: 300 })),
+  );
+  const told = await Promise.allSettled(jobs);
+  for (const job of told) expect(job).toMatchObject({ status: "rejected", reason: { code: "timeout" } });
+  // Each by itself would have looked at fifty names.
+  expect(looks).toBeLessThan(1_000);
+});
+
+test("a circle is told also of a chain that takes very many locks as one", async () => {
+  const locks = createLocks(memory());
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  const many = Array.from({ length: 20 }, (_, index) => locks.mutex(`a:${index}`));
+  const [last, outer] = [locks.mutex("b"), locks.mutex("c")];
+  const taking = outer.run(() => locks.all([...many, last]).run({ wait: "30s" }, () => undefined));
+  const told = await last.run(async () => {
+    while ((await locks.inspect("b")).waiters.length === 0) await new Promise(setImmediate);
+    return outer.acquire({ wait: 50 }).catch((error: unknown) => error);
+  });
+  expect(told).toMatchObject({ code: "timeout", circle: [{ holds: "c" }, { holds: "b" }] });
+  await taking;
+});
