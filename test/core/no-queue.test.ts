@@ -15,8 +15,9 @@ function withoutQueue(againInMs: number): {
   const backend: Backend = {
     traits: { ...store.traits, engine: "queueless", queueing: false },
     async claim(request) {
-      asked++;
       const answer = await store.claim({ ...request, queue: false });
+      // Only now: what is asked for while somebody leaves may be answered before or after that.
+      asked++;
       return answer.state === "refused" && request.queue ? { ...answer, againInMs } : answer;
     },
     renew: (claims) => store.renew(claims),
