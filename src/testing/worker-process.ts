@@ -14,6 +14,8 @@ export type WorkerCall =
   | { readonly op: "acquire"; readonly name: string; readonly options: AcquireOptions }
   | { readonly op: "tryAcquire"; readonly name: string }
   | { readonly op: "runForEver"; readonly name: string }
+  | { readonly op: "beginOnce"; readonly key: string; readonly value: string }
+  | { readonly op: "endOnce" }
   | { readonly op: "release"; readonly lease: number }
   | { readonly op: "look"; readonly lease: number }
   | { readonly op: "block"; readonly lease: number; readonly ms: number }
@@ -87,6 +89,15 @@ export class WorkerProcess {
   /** Runs a callback that never ends, under the lock. */
   runForEver(name: string): Promise<unknown> {
     return this.#call({ op: "runForEver", name });
+  }
+
+  /** Resolves when it runs; it goes on until it is told to end. */
+  beginOnce(key: string, value: string): Promise<unknown> {
+    return this.#call({ op: "beginOnce", key, value });
+  }
+
+  endOnce(): Promise<unknown> {
+    return this.#call({ op: "endOnce" });
   }
 
   release(lease: number): Promise<boolean> {
