@@ -35,15 +35,16 @@ export const cells: readonly Case[] = [
       const second = await cell.write("second", { ifVersion: first.version });
       assert(second.written);
       const current = { value: "second", version: second.version };
-      for (const ifVersion of [null, first.version, second.version + 1n, 0n]) {
+      const odd = [0n, -1n, -second.version, 2n ** 64n, 2n ** 64n + second.version];
+      for (const ifVersion of [null, first.version, second.version + 1n, ...odd]) {
         assert.deepEqual(await cell.write("third", { ifVersion }), { written: false, current });
         assert.deepEqual(await cell.delete({ ifVersion }), { written: false, current });
       }
       assert((await cell.delete({ ifVersion: second.version })).written);
-      assert.deepEqual(await cell.write("fourth", { ifVersion: second.version }), {
-        written: false,
-        current: undefined,
-      });
+      for (const ifVersion of [second.version, ...odd]) {
+        const fourth = await cell.write("fourth", { ifVersion });
+        assert.deepEqual(fourth, { written: false, current: undefined });
+      }
       const anew = await cell.write("anew", { ifVersion: null });
       // It has been gone in between: whoever has seen it before that has not seen this one.
       assert.equal((await cell.write("late", { ifVersion: first.version })).written, false);
@@ -132,7 +133,8 @@ export const cells: readonly Case[] = [
             { code: "invalid-option" },
           );
       }
-      for (const options of [{ ifVersion: 1 }, { ifVersion: "1" }, { ifversion: 1n }]) {
+      const unclear = [{ ifVersion: 1 }, { ifVersion: "1" }, { ifversion: 1n }, { ifVersion: undefined }];
+      for (const options of unclear) {
         await assert.rejects(async () => cell.write(1, options as never), { code: "invalid-option" });
       }
       for (const options of [{ attempts: 0 }, { attempts: 1.5 }, { signal: {} }, { tries: 5 }]) {
