@@ -5,7 +5,7 @@ import { invalidOption } from "./errors.js";
 
 const SHORTEST_TTL_MS = 20;
 const LONGEST_TTL_MS = 86_400_000;
-const LONGEST_NOTE = 1_000;
+export const LONGEST_NOTE = 1_000;
 const MOST_WAITERS = 1_000_000;
 
 export interface AcquireOptions {
