@@ -66,7 +66,7 @@ export class Connection {
 
   /** No new claims from here on, and whoever waits stops waiting. */
   stopEntry(): void {
-    this.#closing.abort();
+    this.#closing.abort(closedError());
     this.#leftovers.stop();
     for (const wait of [...this.waits]) wait.cancel(closedError(wait.name));
   }

@@ -98,6 +98,35 @@ export const web: readonly Case[] = [
     },
   },
   {
+    name: "requests of one program are served in the order in which they were made",
+    needs: ["queue"],
+    async run(bench) {
+      const { web } = bench.connect();
+      const modes = ["exclusive", "shared", "exclusive", "shared", "exclusive"] as const;
+      for (let round = 0; round < 5; round++) {
+        const name = bench.name();
+        const order: number[] = [];
+        await Promise.all(modes.map((mode, at) => web.request(name, { mode }, () => order.push(at))));
+        assert.deepEqual(order, [0, 1, 2, 3, 4]);
+      }
+    },
+  },
+  {
+    name: "who is called off before it has come to the engine is gone, and those behind it come",
+    needs: ["queue"],
+    async run(bench) {
+      const { web } = bench.connect();
+      const name = bench.name();
+      const controller = new AbortController();
+      const first = web.request(name, () => "first");
+      const off = web.request(name, { signal: controller.signal }, () => assert.fail("was granted"));
+      const last = web.request(name, () => "last");
+      controller.abort(new Error("no longer"));
+      await assert.rejects(off, { message: "no longer" });
+      assert.deepEqual(await Promise.all([first, last]), ["first", "last"]);
+    },
+  },
+  {
     name: "ifAvailable gives nothing if it is taken, and leaves nothing behind",
     needs: ["queue"],
     async run(bench) {
