@@ -87,7 +87,7 @@ export class Cell<T> {
   async #change(read: () => string | undefined, options: CellWriteOptions): Promise<CellWrite<T>> {
     const ifVersion = readIfVersion(options, this.name);
     const text = read();
-    this.#connection.assertOpen(this.name);
+    this.#connection.assertNotClosed(this.name);
     // Engines have words of their own for "none" and "whatever it is": numbers that no version has.
     const possible = typeof ifVersion !== "bigint" || (ifVersion > 0n && ifVersion <= GREATEST_VERSION);
     const version = possible ? await this.#store.write(this.name, { text, ifVersion }) : undefined;

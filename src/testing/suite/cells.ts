@@ -119,6 +119,24 @@ export const cells: readonly Case[] = [
     },
   },
   {
+    name: "who may finish its work while the connection closes may write, and nobody after that",
+    needs: ["cells"],
+    async run(bench) {
+      const locks = bench.connect();
+      const cell = locks.cell<number>(bench.name());
+      let closing: Promise<void> | undefined;
+      await locks.mutex(bench.name()).run(async () => {
+        closing = locks.close();
+        assert((await cell.write(1)).written);
+        assert.equal((await cell.update((value) => (value ?? 0) + 1))?.value, 2);
+      });
+      await closing;
+      for (const late of [() => cell.read(), () => cell.write(3), () => cell.update(() => 4)]) {
+        await assert.rejects(late, { code: "closed" });
+      }
+    },
+  },
+  {
     name: "what cannot be kept is refused before the engine is asked",
     needs: ["cells"],
     async run(bench) {
