@@ -98,6 +98,11 @@ export function flag(option: string, value: unknown): boolean {
   return value;
 }
 
+export function checkSignal(signal: unknown, name: string): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalidOption("signal: must be an AbortSignal.", name);
+}
+
 /** What one call asks for, and whether it may enter by what its chain holds. */
 export type Read = Ask & { readonly reentrant: boolean };
 
@@ -129,9 +134,7 @@ export function readOptions(
       name,
     );
   }
-  if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
-    throw invalidOption("signal: must be an AbortSignal.", name);
-  }
+  checkSignal(options.signal, name);
   return {
     name,
     weight,

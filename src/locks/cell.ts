@@ -1,7 +1,7 @@
 import type { CellStore } from "../core/cells.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
-import { knownOptions } from "../core/options.js";
+import { checkSignal, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
 import { jsonText } from "./stored-json.js";
 
@@ -122,8 +122,7 @@ function readUpdateOptions(change: unknown, options: CellUpdateOptions, name: st
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MOST_ATTEMPTS) {
     throw invalidOption(`attempts: must be a whole number from 1 to ${MOST_ATTEMPTS}.`, name);
   }
-  if (signal !== undefined && !(signal instanceof AbortSignal))
-    throw invalidOption("signal: must be an AbortSignal.", name);
+  checkSignal(signal, name);
   return { attempts, signal };
 }
 

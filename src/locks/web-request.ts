@@ -30,7 +30,7 @@ export function readRequest<F>(
   }
   const { mode = "exclusive", ifAvailable, steal, signal } = (dictionary ?? {}) as WebLockOptions;
   if (mode !== "exclusive" && mode !== "shared") {
-    throw new TypeError(`request: mode must be "exclusive" or "shared", not ${JSON.stringify(mode)}.`);
+    throw new TypeError(`request: mode must be "exclusive" or "shared", not "${String(mode)}".`);
   }
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw new TypeError("request: signal must be an AbortSignal.");

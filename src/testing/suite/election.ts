@@ -113,6 +113,15 @@ export const election: readonly Case[] = [
     },
   },
   {
+    name: "what an observer cannot mean is refused",
+    async run(bench) {
+      const election = bench.connect().election(bench.name());
+      for (const options of [null, { every: 0 }, { every: "40d" }, { signal: 5 }, { often: 1 }]) {
+        await assert.rejects(election.observe(options as never).next(), { code: "invalid-option" });
+      }
+    },
+  },
+  {
     name: "observers end with their connection, however seldom they look",
     async run(bench) {
       const locks = bench.connect();
