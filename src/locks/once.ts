@@ -108,14 +108,8 @@ export class OnlyOnce<T> {
   }
 
   async #known(): Promise<Once<T> | undefined> {
-    const stored = await this.#read();
-    return stored === undefined ? undefined : this.#opened(stored);
-  }
-
-  async #read(): Promise<Stored | undefined> {
     const cell = await this.#cells.read(this.#name);
-    // A cell of that name may hold anything, also nothing.
-    return cell && ((JSON.parse(cell.text) ?? {}) as Stored);
+    return cell && this.#opened(readStored(cell.text));
   }
 
   /** Also who has lost the lock meanwhile stores what it has, unless somebody else was first. */
@@ -151,11 +145,15 @@ export class OnlyOnce<T> {
       ...outcome,
     };
     const text = jsonText(own, "the result", this.#name);
-    const change = { text, ifVersion: null, keepMs: this.#keepMs };
+    const store = (ifVersion: bigint | null) =>
+      this.#cells.write(this.#name, { text, ifVersion, keepMs: this.#keepMs });
     return insist(lease, async () => {
-      if ((await this.#cells.write(this.#name, change)) !== undefined) return own;
-      const first = await this.#read();
-      if (first !== undefined) return first;
+      if ((await store(null)) !== undefined) return own;
+      const cell = await this.#cells.read(this.#name);
+      const first = cell && readStored(cell.text);
+      if (first !== undefined && first.token !== own.token) return first;
+      // An attempt of ours that has failed, as for want of replicas, has to be confirmed.
+      if (cell !== undefined && (await store(cell.version)) !== undefined) return own;
       throw new LockError(
         "conflict",
         `the result of "${this.#name}" was stored by somebody else, and is gone.`,
@@ -190,6 +188,11 @@ export class OnlyOnce<T> {
     }
     return { ran: false, value: value as T };
   }
+}
+
+/** A cell of that name may hold anything, also nothing. */
+function readStored(text: string): Stored {
+  return (JSON.parse(text) ?? {}) as Stored;
 }
 
 function unlessOutage(error: unknown): undefined {
