@@ -119,6 +119,8 @@ class Wait implements PlaceListener, Cancellable {
       answer = await this.#send();
     } catch (error) {
       return this.#failed(error, sent.atMs);
+    } finally {
+      this.#ask.onAnswer?.();
     }
     this.#answeredMs = nowMs();
     if (answer.state === "granted") {

@@ -24,6 +24,8 @@ export interface Ask {
   readonly holds?: Owner["holds"];
   /** Told whenever the engine has answered that it has to wait. */
   readonly onWaiting?: ((ticket: bigint) => void) | undefined;
+  /** Told whenever the engine has answered, or has failed to. */
+  readonly onAnswer?: (() => void) | undefined;
 }
 
 /** The request that asks for a place, refreshes it, or changes its note. */

@@ -32,7 +32,7 @@ export class Connection {
   readonly #background = new Set<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
   readonly #leftovers: Leftovers;
-  #closing = false;
+  readonly #closing = new AbortController();
   #closed = false;
 
   constructor(
@@ -50,8 +50,13 @@ export class Connection {
     return this.#closed;
   }
 
+  /** Aborts when nothing new may begin. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
   assertOpen(name?: string): void {
-    if (this.#closing) throw closedError(name);
+    if (this.closing.aborted) throw closedError(name);
   }
 
   /** One may look until the very end. */
@@ -61,7 +66,7 @@ export class Connection {
 
   /** No new claims from here on, and whoever waits stops waiting. */
   stopEntry(): void {
-    this.#closing = true;
+    this.#closing.abort(closedError());
     this.#leftovers.stop();
     for (const wait of [...this.waits]) wait.cancel(closedError(wait.name));
   }
@@ -93,7 +98,7 @@ export class Connection {
       } catch (error) {
         const failure = asLockError(error, `could not release "${place.name}"`);
         // Whoever closes wants to go: the ttl ends what one attempt could not.
-        if (!failure.retryable || this.#closing) throw failure;
+        if (!failure.retryable || this.closing.aborted) throw failure;
         const spentMs = nowMs() - startMs;
         if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > place.ttlMs) {
           this.#leftovers.add(place);

@@ -5,7 +5,7 @@ import { invalidOption } from "./errors.js";
 
 const SHORTEST_TTL_MS = 20;
 const LONGEST_TTL_MS = 86_400_000;
-const LONGEST_NOTE = 1_000;
+export const LONGEST_NOTE = 1_000;
 const MOST_WAITERS = 1_000_000;
 
 export interface AcquireOptions {
@@ -102,6 +102,11 @@ export function flag(option: string, value: unknown): boolean {
   return value;
 }
 
+export function checkSignal(signal: unknown, name: string): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalidOption("signal: must be an AbortSignal.", name);
+}
+
 /** What one call asks for, and whether it may enter by what its chain holds. */
 export type Read = Ask & { readonly reentrant: boolean };
 
@@ -133,9 +138,7 @@ export function readOptions(
       name,
     );
   }
-  if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
-    throw invalidOption("signal: must be an AbortSignal.", name);
-  }
+  checkSignal(options.signal, name);
   return {
     name,
     weight,

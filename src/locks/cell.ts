@@ -1,7 +1,7 @@
 import type { CellStore } from "../core/cells.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
-import { knownOptions } from "../core/options.js";
+import { checkSignal, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
 import { jsonText } from "./stored-json.js";
 
@@ -30,6 +30,7 @@ export interface CellUpdateOptions {
 
 const WRITE_OPTIONS = new Set<string>(["ifVersion"] satisfies (keyof CellWriteOptions)[]);
 const UPDATE_OPTIONS = new Set<string>(["attempts", "signal"] satisfies (keyof CellUpdateOptions)[]);
+const GREATEST_VERSION = 2n ** 63n - 1n;
 const MOST_ATTEMPTS = 1_000;
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 200;
@@ -84,14 +85,12 @@ export class Cell<T> {
   }
 
   async #change(read: () => string | undefined, options: CellWriteOptions): Promise<CellWrite<T>> {
-    knownOptions(options, WRITE_OPTIONS, `cell "${this.name}"`);
-    const { ifVersion } = options;
-    if (ifVersion !== undefined && ifVersion !== null && !(typeof ifVersion === "bigint" && ifVersion > 0n)) {
-      throw invalidOption("ifVersion: must be the bigint of a version, or null for none.", this.name);
-    }
+    const ifVersion = readIfVersion(options, this.name);
     const text = read();
-    this.#connection.assertOpen(this.name);
-    const version = await this.#store.write(this.name, { text, ifVersion });
+    this.#connection.assertNotClosed(this.name);
+    // Engines have words of their own for "none" and "whatever it is": numbers that no version has.
+    const possible = typeof ifVersion !== "bigint" || (ifVersion > 0n && ifVersion <= GREATEST_VERSION);
+    const version = possible ? await this.#store.write(this.name, { text, ifVersion }) : undefined;
     if (version !== undefined) return { written: true, version };
     return { written: false, current: await this.read() };
   }
@@ -104,6 +103,17 @@ export function cellsOf({ backend }: Connection, name: string, what: string): Ce
   });
 }
 
+function readIfVersion(options: CellWriteOptions, name: string): bigint | null | undefined {
+  knownOptions(options, WRITE_OPTIONS, `cell "${name}"`);
+  const { ifVersion } = options;
+  // Whoever passes on the version of a cell that it did not find would overwrite whatever is there.
+  const said = "ifVersion" in options;
+  if (said && ifVersion !== null && typeof ifVersion !== "bigint") {
+    throw invalidOption("ifVersion: must be the bigint of a version, or null for none.", name);
+  }
+  return ifVersion;
+}
+
 function readUpdateOptions(change: unknown, options: CellUpdateOptions, name: string) {
   if (typeof change !== "function")
     throw invalidOption("update: give the function that makes the new value.", name);
@@ -112,8 +122,7 @@ function readUpdateOptions(change: unknown, options: CellUpdateOptions, name: st
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MOST_ATTEMPTS) {
     throw invalidOption(`attempts: must be a whole number from 1 to ${MOST_ATTEMPTS}.`, name);
   }
-  if (signal !== undefined && !(signal instanceof AbortSignal))
-    throw invalidOption("signal: must be an AbortSignal.", name);
+  checkSignal(signal, name);
   return { attempts, signal };
 }
 

@@ -5,7 +5,7 @@ import type { ClaimView } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
 import { lookAt } from "../core/look.js";
 import { groupOf } from "../core/names.js";
-import { type AcquireOptions, knownOptions } from "../core/options.js";
+import { type AcquireOptions, checkSignal, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";
@@ -28,6 +28,7 @@ const LEAD_OPTIONS = new Set<string>([
 ] satisfies (keyof LeadOptions)[]);
 const OBSERVE_OPTIONS = new Set<string>(["every", "signal"] satisfies (keyof ObserveOptions)[]);
 const RETRY_MS = 1_000;
+const SELDOM_MS = 86_400_000;
 
 /** One leader at a time among all that campaign. The term is the token of the lease. */
 export class Election {
@@ -55,18 +56,20 @@ export class Election {
     knownOptions(options, LEAD_OPTIONS, `election "${this.name}"`);
     for (;;) {
       const lease = await this.#elected(options);
-      let lost = false;
+      let ended = false;
       const term = async () => {
         try {
           return await fn(lease);
-        } finally {
-          lost = !lease.released && !lease.held;
+        } catch (error) {
+          ended = lease.released ? await lease.release().catch(() => true) : lease.held;
+          throw error;
         }
       };
       try {
         return await runHeld(lease, term);
       } catch (error) {
-        if (!lost) throw error;
+        // All else is the loss of the seat, also if only its release, or nobody before the first call, has noticed.
+        if (ended) throw error;
       }
       options.signal?.throwIfAborted();
     }
@@ -91,20 +94,25 @@ export class Election {
     return (await lookAt(this.#connection, this.name, 1))?.holders[0];
   }
 
-  /** Who leads, now and after every change, `undefined` while nobody does. Ends when it is called off. */
+  /** Who leads, now and after every change, `undefined` while nobody does. Ends when it is called off, or with the connection. */
   async *observe(options: ObserveOptions = {}): AsyncGenerator<ClaimView | undefined, void, undefined> {
     knownOptions(options, OBSERVE_OPTIONS, "observe");
-    const everyMs = durationMs("every", options.every ?? "1s", { minMs: 10 });
+    const everyMs = durationMs("every", options.every ?? "1s", { minMs: 10, maxMs: SELDOM_MS });
     const { signal } = options;
+    checkSignal(signal, this.name);
+    this.#connection.assertOpen(this.name);
+    // Whoever looks seldom must not keep a program alive that has closed its connection.
+    const { closing } = this.#connection;
+    const over = signal === undefined ? closing : AbortSignal.any([closing, signal]);
     let told = false;
-    for (let last: bigint | undefined; !signal?.aborted; ) {
+    for (let last: bigint | undefined; !over.aborted; ) {
       const leader = await this.#seen();
       if (leader !== "unknown" && (!told || leader?.token !== last)) {
         told = true;
         last = leader?.token;
         yield leader;
       }
-      await pause(everyMs, signal).catch(() => undefined);
+      await pause(everyMs, over).catch(() => undefined);
     }
   }
 

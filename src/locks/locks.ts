@@ -6,7 +6,7 @@ import { Connection } from "../core/connection.js";
 import type { Duration } from "../core/duration.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { Events, type LockEventListener } from "../core/events.js";
-import { type ResourceView, viewOf } from "../core/inspect.js";
+import { type ClaimView, type ResourceView, viewOf } from "../core/inspect.js";
 import { lookAt } from "../core/look.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
 import { knownOptions, ttlOption, waitOption } from "../core/options.js";
@@ -149,7 +149,7 @@ export class Locks {
   }
 
   /** Takes the lock away from its holders, who are told. Resolves to the victims. */
-  forceRelease(name: LockName, options: ForceReleaseOptions): ReturnType<typeof forceRelease> {
+  async forceRelease(name: LockName, options: ForceReleaseOptions): Promise<readonly ClaimView[]> {
     return forceRelease(this.#connection, this.#name(name), options);
   }
 

@@ -1,9 +1,11 @@
 import type { CellStore } from "../core/cells.js";
+import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
-import { invalidOption, isLockError, LockError } from "../core/errors.js";
+import { backendError, invalidOption, isLockError, LockError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import { type AcquireOptions, flag, knownOptions } from "../core/options.js";
+import { pause } from "../core/pause.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";
@@ -34,8 +36,15 @@ interface Stored {
   readonly once: true;
   readonly keepMs: number;
   readonly fingerprint?: string | undefined;
+  /** The token of whoever ran it: so it knows its own result when the answer to its storing was lost. */
+  readonly token: string;
   readonly value?: unknown;
   readonly error?: string;
+}
+
+interface Outcome {
+  readonly stored: Pick<Stored, "value" | "error">;
+  readonly failure?: { readonly thrown: unknown };
 }
 
 const KNOWN = new Set<string>([
@@ -44,9 +53,12 @@ const KNOWN = new Set<string>([
 const LONGEST_KEEP_MS = 400 * 86_400_000;
 const LONGEST_FINGERPRINT = 1_000;
 const LONGEST_ERROR = 2_000;
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 1_000;
 
 /** One stored result per key. The lock only keeps callers from running at the same time; what is stored decides. */
 export class OnlyOnce<T> {
+  readonly #connection: Connection;
   readonly #cells: CellStore;
   readonly #name: string;
   readonly #lock: Lockable;
@@ -54,6 +66,7 @@ export class OnlyOnce<T> {
   readonly #keepMs: number;
 
   constructor(connection: Connection, name: string, lock: Lockable, options: OnceOptions) {
+    this.#connection = connection;
     this.#cells = cellsOf(connection, name, "once");
     this.#name = name;
     this.#lock = lock;
@@ -73,7 +86,9 @@ export class OnlyOnce<T> {
   }
 
   async call(fn: Callback<T>): Promise<Once<T>> {
-    const known = await this.#known();
+    this.#connection.assertNotClosed(this.#name);
+    // Only a short cut: whoever comes in an outage waits for the lock, and asks again there.
+    const known = await this.#known().catch(unlessOutage);
     if (known !== undefined) return known;
     const { wait, signal, ttl, note } = this.#options;
     const options = Object.fromEntries(
@@ -82,7 +97,7 @@ export class OnlyOnce<T> {
     const lease = await this.#lock.acquire(options);
     let done: Once<T> | undefined;
     const run = async () => {
-      done = (await this.#known()) ?? (await this.#run(lease, fn));
+      done = (await insist(lease, () => this.#known())) ?? (await this.#run(lease, fn));
       return done;
     };
     return runHeld(lease, run).catch((error: unknown) => {
@@ -94,52 +109,75 @@ export class OnlyOnce<T> {
 
   async #known(): Promise<Once<T> | undefined> {
     const cell = await this.#cells.read(this.#name);
-    return cell === undefined ? undefined : this.#opened(JSON.parse(cell.text) as Stored);
+    return cell && this.#opened(readStored(cell.text));
   }
 
   /** Also who has lost the lock meanwhile stores what it has, unless somebody else was first. */
   async #run(lease: Lease, fn: Callback<T>): Promise<Once<T>> {
-    let outcome: Pick<Stored, "value" | "error">;
-    try {
-      outcome = { value: (await fn(lease)) ?? null };
-    } catch (error) {
-      if (!this.#options.keepErrors) throw error;
-      await this.#store({ error: String(error).slice(0, LONGEST_ERROR) });
-      throw error;
-    }
-    const text = await this.#store(outcome);
-    if (text !== undefined) return { ran: true, value: (JSON.parse(text) as Stored).value as T };
-    const first = await this.#known();
-    if (first !== undefined) return first;
-    throw new LockError(
-      "conflict",
-      `the result of "${this.#name}" was stored by somebody else, and is gone.`,
-      {
-        name: this.#name,
-        retryable: true,
-      },
-    );
+    const outcome = await this.#outcome(lease, fn);
+    const stored = await this.#store(lease, outcome.stored).catch((error: unknown) => {
+      throw outcome.failure === undefined ? this.#unstored(error) : outcome.failure.thrown;
+    });
+    if (stored.token !== String(lease.token)) return this.#opened(stored);
+    if (outcome.failure !== undefined) throw outcome.failure.thrown;
+    return { ran: true, value: stored.value as T };
   }
 
-  /** `undefined` if somebody else has stored one: there is only one ever. */
-  async #store(outcome: Pick<Stored, "value" | "error">): Promise<string | undefined> {
+  async #outcome(lease: Lease, fn: Callback<T>): Promise<Outcome> {
+    let value: unknown;
+    try {
+      value = (await fn(lease)) ?? null;
+    } catch (thrown) {
+      if (!this.#options.keepErrors) throw thrown;
+      return { stored: { error: told(thrown) }, failure: { thrown } };
+    }
+    return { stored: { value: JSON.parse(jsonText(value, "the result", this.#name)) } };
+  }
+
+  /** What is stored then: this, or what somebody else has stored before. There is only one ever. */
+  async #store(lease: Lease, outcome: Outcome["stored"]): Promise<Stored> {
     const { fingerprint } = this.#options;
-    const text = jsonText(
-      { once: true, keepMs: this.#keepMs, fingerprint, ...outcome },
-      "the result",
-      this.#name,
+    const own: Stored = {
+      once: true,
+      keepMs: this.#keepMs,
+      fingerprint,
+      token: String(lease.token),
+      ...outcome,
+    };
+    const text = jsonText(own, "the result", this.#name);
+    const store = (ifVersion: bigint | null) =>
+      this.#cells.write(this.#name, { text, ifVersion, keepMs: this.#keepMs });
+    return insist(lease, async () => {
+      if ((await store(null)) !== undefined) return own;
+      const cell = await this.#cells.read(this.#name);
+      const first = cell && readStored(cell.text);
+      if (first !== undefined && first.token !== own.token) return first;
+      // An attempt of ours that has failed, as for want of replicas, has to be confirmed.
+      if (cell !== undefined && (await store(cell.version)) !== undefined) return own;
+      throw new LockError(
+        "conflict",
+        `the result of "${this.#name}" was stored by somebody else, and is gone.`,
+        { name: this.#name, retryable: true },
+      );
+    });
+  }
+
+  #unstored(error: unknown): unknown {
+    if (!isLockError(error, "backend")) return error;
+    return backendError(
+      `"${this.#name}" was done, but its result could not be stored, so it may be done again: ${error.message}`,
+      { name: this.#name, retryable: error.retryable, cause: error },
     );
-    const change = { text, ifVersion: null, keepMs: this.#keepMs };
-    return (await this.#cells.write(this.#name, change)) === undefined ? undefined : text;
   }
 
   #opened(stored: Stored): Once<T> {
-    const { keepMs, fingerprint, value, error } = stored?.once === true ? stored : ({} as Stored);
-    if (fingerprint !== this.#options.fingerprint || keepMs !== this.#keepMs) {
-      const what = keepMs === this.#keepMs ? "another fingerprint" : `keep: ${keepMs} ms`;
+    const { once, keepMs, fingerprint, value, error } = stored;
+    if (once !== true || fingerprint !== this.#options.fingerprint || keepMs !== this.#keepMs) {
+      const found = keepMs === this.#keepMs ? "another fingerprint" : `keep: ${keepMs} ms`;
+      const what = once === true ? `was done once with ${found}` : "is the name of a cell";
       throw new LockError(
         "once-mismatch",
-        `"${this.#name}" was done once with ${what}. The same key means the same work: use another key for other work.`,
+        `"${this.#name}" ${what}. The same key means the same work: use another key for other work.`,
         { name: this.#name },
       );
     }
@@ -149,5 +187,40 @@ export class OnlyOnce<T> {
       });
     }
     return { ran: false, value: value as T };
+  }
+}
+
+/** A cell of that name may hold anything, also nothing. */
+function readStored(text: string): Stored {
+  return (JSON.parse(text) ?? {}) as Stored;
+}
+
+function unlessOutage(error: unknown): undefined {
+  if (!isOutage(error)) throw error;
+}
+
+function isOutage(error: unknown): boolean {
+  return isLockError(error, "backend") && error.retryable;
+}
+
+/** An engine that was away for a moment is no reason to do again what was done: it is asked for one ttl. */
+async function insist<A>(lease: Lease, ask: () => Promise<A>): Promise<A> {
+  const untilMs = nowMs() + lease.hold.ask.ttlMs;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!isOutage(error) || nowMs() >= untilMs) throw error;
+      await pause(pauseMs * (0.5 + Math.random() / 2));
+    }
+  }
+}
+
+/** In a few words; whatever was thrown. */
+function told(error: unknown): string {
+  try {
+    return String(error).slice(0, LONGEST_ERROR);
+  } catch {
+    return "something that has no words for itself";
   }
 }

@@ -3,12 +3,12 @@ import { onAbort } from "../core/abort.js";
 import { acquire } from "../core/acquire.js";
 import { WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
-import { isLockError } from "../core/errors.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
 import { type ClaimLease, Lease, SharedLease } from "../core/lease.js";
 import { canonicalName, canonicalPrefix } from "../core/names.js";
-import { readOptions } from "../core/options.js";
+import { LONGEST_NOTE, readOptions } from "../core/options.js";
 import { forceAhead } from "./force-release.js";
+import { InOrder } from "./in-order.js";
 import { needsQueue, type Times } from "./lock-options.js";
 import { runHeld } from "./run.js";
 import { readRequest, type WebLockMode, type WebLockOptions, type WebRequest } from "./web-request.js";
@@ -29,7 +29,6 @@ export interface WebLockInfo extends WebLock {
 export type WebLockCallback<T> = (lock: WebLock | null) => T;
 
 const SCOPE = "web";
-const LONGEST_SHOWN = 900;
 const STOLEN = "another request has stolen this lock";
 
 /**
@@ -40,6 +39,7 @@ export class WebLocks {
   readonly #connection: Connection;
   readonly #scope: readonly string[];
   readonly #times: Times;
+  readonly #inOrder: InOrder;
 
   /** @internal */
   constructor(connection: Connection, scope: readonly string[], times: Times) {
@@ -47,6 +47,7 @@ export class WebLocks {
     this.#connection = connection;
     this.#scope = [...scope, SCOPE];
     this.#times = times;
+    this.#inOrder = new InOrder(connection);
   }
 
   request<T>(name: string, callback: WebLockCallback<T>): Promise<Awaited<T>>;
@@ -54,9 +55,9 @@ export class WebLocks {
   async request<T>(name: string, ...args: readonly unknown[]): Promise<Awaited<T>> {
     const { options, callback } = readRequest<WebLockCallback<T>>(name, args);
     options.signal?.throwIfAborted();
-    const lease = await this.#enter(name, options);
+    const lease = await this.#enter(options);
     if (lease === undefined) return await callback(null);
-    return held(lease, () => callback(Object.freeze({ name, mode: options.mode })));
+    return held(lease, () => callback(Object.freeze({ name: options.name, mode: options.mode })));
   }
 
   async query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }> {
@@ -72,12 +73,25 @@ export class WebLocks {
     return { held, pending };
   }
 
-  async #enter(name: string, request: WebRequest): Promise<ClaimLease | undefined> {
-    const { mode, ifAvailable, steal, signal } = request;
+  /** Names that ours refuses are hashed; and those that look like it, so that the two never meet. */
+  #fullName(name: string): string {
+    if (name.length <= 100 && !name.startsWith("#")) {
+      try {
+        return canonicalName([name], this.#scope);
+      } catch {
+        // Empty, control characters, lone surrogates, or too long.
+      }
+    }
+    const hash = createHash("sha256").update(Buffer.from(name, "utf16le")).digest("base64url");
+    return canonicalName([`#${hash}`], this.#scope);
+  }
+
+  async #enter(request: WebRequest): Promise<ClaimLease | undefined> {
+    const { name, mode, ifAvailable, steal, signal } = request;
     const connection = this.#connection;
-    const full = canonicalName([acceptable(name)], this.#scope);
+    const full = this.#fullName(name);
     const weight = mode === "shared" ? 1 : WHOLE;
-    const note = JSON.stringify({ web: name.slice(0, LONGEST_SHOWN) });
+    const note = noteOf(name);
     const wait = { wait: ifAvailable ? 0 : Infinity, note };
     const ask = readOptions(
       { name: full, weight, capacity: WHOLE },
@@ -87,32 +101,38 @@ export class WebLocks {
     // Whoever takes it away stands at the end of the line first, so that tokens never go back.
     const takeAway = (ticket: bigint) =>
       connection.inBackground(forceAhead(connection, full, ticket, { reason: STOLEN }));
-    const hold = await acquire(connection, steal ? { ...ask, onWaiting: takeAway } : ask);
+    const hold = await this.#inOrder.enter(full, signal, (onAnswer) =>
+      acquire(connection, { ...ask, onAnswer, onWaiting: steal ? takeAway : undefined }),
+    );
     if (hold === undefined) return undefined;
     // Outside every call chain: whoever asks again inside waits, as it does on the platform.
     return mode === "shared" ? new SharedLease(hold, undefined) : new Lease(hold, undefined);
   }
 }
 
-/** Names that ours refuses are hashed; and those that look like it, so that the two never meet. */
-function acceptable(name: string): string {
-  if (name.length <= 100 && name !== "" && !name.startsWith("#") && name.isWellFormed()) {
-    try {
-      canonicalName([name]);
-      return name;
-    } catch {
-      // Control characters, or too long.
-    }
+/** As much of the name as a note can hold: some characters take six in JSON. */
+function noteOf(name: string): string {
+  for (let shown = name.slice(0, LONGEST_NOTE); ; shown = shown.slice(0, -LONGEST_NOTE / 10)) {
+    const note = JSON.stringify({ web: shown });
+    if (note.length <= LONGEST_NOTE) return note;
   }
-  return `#${createHash("sha256").update(Buffer.from(name, "utf16le")).digest("base64url")}`;
 }
 
 /** As on the platform, the request fails at once when its lock is broken, whatever its callback still does. */
 function held<T>(lease: ClaimLease, work: () => T): Promise<Awaited<T>> {
   return new Promise((resolve, reject) => {
     onAbort(lease.signal, () => reject(broken(lease.signal.reason)));
-    const running = runHeld(lease, async (): Promise<Awaited<T>> => await work());
-    running.then(resolve, (error: unknown) => reject(isLockError(error, "lost") ? broken(error) : error));
+    let own = false;
+    const working = async (): Promise<Awaited<T>> => {
+      try {
+        return await work();
+      } catch (error) {
+        own = true;
+        throw error;
+      }
+    };
+    // The callback's own error may be the loss of something else.
+    runHeld(lease, working).then(resolve, (error: unknown) => reject(own ? error : broken(error)));
   });
 }
 

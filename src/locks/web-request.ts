@@ -9,6 +9,7 @@ export interface WebLockOptions {
 }
 
 export interface WebRequest {
+  readonly name: string;
   readonly mode: WebLockMode;
   readonly ifAvailable: boolean;
   readonly steal: boolean;
@@ -17,29 +18,30 @@ export interface WebRequest {
 
 /** What is asked for, or the error that the specification has for it, in the order in which it looks. */
 export function readRequest<F>(
-  name: unknown,
+  given: unknown,
   args: readonly unknown[],
 ): { options: WebRequest; callback: F } {
-  const [given, callback] = args.length >= 2 ? args : [{}, args[0]];
+  const [dictionary, callback] = args.length >= 2 ? args : [{}, args[0]];
   if (typeof callback !== "function") throw new TypeError("request: the callback must be a function.");
-  if (given !== undefined && given !== null && typeof given !== "object") {
+  // As the platform does it: a number is a name, too, and a symbol is a TypeError.
+  const name = `${given}`;
+  if (dictionary !== undefined && dictionary !== null && typeof dictionary !== "object") {
     throw new TypeError("request: the options must be an object.");
   }
-  const { mode = "exclusive", ifAvailable, steal, signal } = (given ?? {}) as WebLockOptions;
+  const { mode = "exclusive", ifAvailable, steal, signal } = (dictionary ?? {}) as WebLockOptions;
   if (mode !== "exclusive" && mode !== "shared") {
-    throw new TypeError(`request: mode must be "exclusive" or "shared", not ${JSON.stringify(mode)}.`);
+    throw new TypeError(`request: mode must be "exclusive" or "shared", not "${String(mode)}".`);
   }
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw new TypeError("request: signal must be an AbortSignal.");
   }
-  if (typeof name !== "string") throw new TypeError("request: the name must be a string.");
   if (name.startsWith("-")) throw notSupported('names that begin with "-" are reserved');
   if (steal && ifAvailable) throw notSupported("steal and ifAvailable cannot be combined");
   if (steal && mode !== "exclusive") throw notSupported("only an exclusive lock can be stolen");
   if (signal !== undefined && (steal || ifAvailable)) {
     throw notSupported("a signal can be combined with neither steal nor ifAvailable");
   }
-  const options = { mode, ifAvailable: Boolean(ifAvailable), steal: Boolean(steal), signal };
+  const options = { name, mode, ifAvailable: Boolean(ifAvailable), steal: Boolean(steal), signal };
   return { options, callback: callback as F };
 }
 

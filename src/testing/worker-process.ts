@@ -25,6 +25,8 @@ export type WorkerCall =
   | { readonly op: "acquire"; readonly name: string; readonly options: AcquireOptions }
   | { readonly op: "tryAcquire"; readonly name: string }
   | { readonly op: "runForEver"; readonly name: string }
+  | { readonly op: "beginOnce"; readonly key: string; readonly value: string }
+  | { readonly op: "endOnce" }
   | { readonly op: "release"; readonly lease: number }
   | { readonly op: "look"; readonly lease: number }
   | { readonly op: "block"; readonly lease: number; readonly ms: number }
@@ -103,6 +105,15 @@ export class WorkerProcess {
   async runForEver(name: string): Promise<unknown> {
     await this.#prepare(name);
     return this.#call({ op: "runForEver", name });
+  }
+
+  /** Resolves when it runs; it goes on until it is told to end. */
+  beginOnce(key: string, value: string): Promise<unknown> {
+    return this.#call({ op: "beginOnce", key, value });
+  }
+
+  endOnce(): Promise<unknown> {
+    return this.#call({ op: "endOnce" });
   }
 
   release(lease: number): Promise<boolean> {

@@ -9,6 +9,8 @@ import type { WorkerCall, WorkerLook, WorkerReply, WorkerStart } from "./worker-
 const leases = new Map<number, Lease>();
 let locks: Locks;
 let lastLease = 0;
+let once: Promise<unknown> | undefined;
+let finishOnce = () => {};
 
 async function start({ module, args, options, as }: WorkerStart): Promise<void> {
   const { default: open } = (await import(module)) as { default: BackendFactory };
@@ -65,6 +67,20 @@ async function perform(call: WorkerCall): Promise<unknown> {
           return new Promise(() => {});
         });
       });
+    case "beginOnce":
+      return new Promise<void>((started) => {
+        const { key, value } = call;
+        // Does not settle before it is told to, however long that takes.
+        once = locks.once(key, { keep: "1h" }, () => {
+          started();
+          return new Promise((resolve) => {
+            finishOnce = () => resolve(value);
+          });
+        });
+      });
+    case "endOnce":
+      finishOnce();
+      return once;
     case "release":
       return find(call.lease).release();
     case "look":

@@ -286,4 +286,29 @@ export const BUGS: readonly Bug[] = [
     ],
     caughtBy: ["test/postgres/pools.test.ts", "whoever does not wait is not notified about"],
   },
+  {
+    name: "a change of a cell that is carried out again",
+    edits: [{ file: LUA, find: "if done then return done end", replace: "" }],
+    caughtBy: ["test/redis/cells.test.ts", "is carried out once"],
+  },
+  {
+    name: "a version that no cell has taken for any",
+    edits: [{ file: "locks/cell.js", find: "ifVersion > 0n && ", replace: "" }],
+    caughtBy: [SINGLE, "a write that expects another version"],
+  },
+  {
+    name: "a late result that replaces the stored one",
+    edits: [{ file: "locks/once.js", find: "text, ifVersion, keepMs", replace: "text, keepMs" }],
+    caughtBy: [MEMORY, "who is late gets the result"],
+  },
+  {
+    name: "a result that is stored in one attempt",
+    edits: [{ file: "locks/once.js", find: "if (!isOutage(error) || ", replace: "if (true || " }],
+    caughtBy: [SINGLE, "an engine that is away for a moment"],
+  },
+  {
+    name: "a leader that gives up with its seat",
+    edits: [{ file: "locks/election.js", find: "if (ended)", replace: "if (true)" }],
+    caughtBy: [MEMORY, "a leader that lost its seat is told"],
+  },
 ];

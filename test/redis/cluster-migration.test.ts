@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LockEvent } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { LockKeyring } from "#lib/backends/redis/keys.js";
+import { cellKey, LockKeyring } from "#lib/backends/redis/keys.js";
 import { askRedis, type RedisCluster, startRedisCluster } from "../servers/redis.js";
 import { LIBRARIES, open, queued } from "./tools.js";
 
@@ -127,5 +127,20 @@ describe.each(LIBRARIES)("while a cluster moves a slot, by %s", (library) => {
     await queued(locks, name, 1);
     expect(await lease.release()).toBe(true);
     expect((await waiting).token).toBeGreaterThan(lease.token);
+  });
+
+  test("a cell is made, changed, read and deleted, before and after its key is moved", async () => {
+    const { locks, others, name, head } = setUp("cell");
+    const [cell, other] = [locks.cell<number>(name), others.cell<number>(name)];
+    const made = await cell.write(1);
+    const move = await Move.begin(head);
+    expect((await other.update((value) => (value ?? 0) + 1))?.value).toBe(2);
+    await move.carry(cellKey("locktender", name));
+    expect((await cell.update((value) => (value ?? 0) + 1))?.value).toBe(3);
+    expect((await other.delete()).written).toBe(true);
+    const again = await cell.write(4, { ifVersion: null });
+    expect(made.written && again.written && again.version > made.version).toBe(true);
+    await move.end();
+    expect((await other.read())?.value).toBe(4);
   });
 });

@@ -84,6 +84,20 @@ describe("idle names", () => {
     expect(openRaw(file).prepare("SELECT name FROM resources WHERE name = 'held'").all()).toHaveLength(1);
   });
 
+  test("names of cells alone vanish, too, when they were deleted or are over", async () => {
+    const file = await newFile();
+    const { cells } = open({ file, retention: 1 });
+    await cells?.write("kept", { text: "1" });
+    for (let n = 0; n < 600; n++) {
+      await cells?.write(`deleted:${n}`, { text: "1" });
+      await cells?.write(`deleted:${n}`, { text: undefined });
+      await cells?.write(`over:${n}`, { text: "1", keepMs: 1 });
+    }
+    await vi.waitFor(() => expect(count(file, "resources").n).toBeLessThan(600));
+    expect(count(file, "cells").n).toBeLessThan(600);
+    expect((await cells?.read("kept"))?.text).toBe("1");
+  });
+
   test("claims that are all left behind do not pile up", async () => {
     const file = await newFile();
     const backend = open({ file });

@@ -22,6 +22,7 @@ export function letMachineSleep(): void {
 }
 
 export async function machineSleeps(ms: number): Promise<void> {
-  await sleep(5); // falling asleep takes a moment in which the monotonic clock still runs
+  // Falling asleep takes a moment in which the monotonic clock still runs; a timer may be a millisecond early.
+  await sleep(10);
   sleptMs += ms;
 }

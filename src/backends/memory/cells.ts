@@ -1,7 +1,10 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
 
-/** The cells of one store. What is over is forgotten by whoever writes next: those that end first come first. */
+/** How many are looked at for each that is written: of those that are over, no more stay than there are others. */
+const LOOKS_PER_WRITE = 2;
+
+/** The cells of one store. What is over is forgotten by those who write. */
 export class MemoryCells implements CellStore {
   readonly #cells = new Map<string, StoredCell & { readonly untilMs: number }>();
   readonly #nextVersion: () => bigint;
@@ -15,7 +18,7 @@ export class MemoryCells implements CellStore {
   }
 
   async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
-    this.#forgetOne();
+    for (let looks = 0; looks < LOOKS_PER_WRITE; looks++) this.#forgetOne();
     const found = this.#live(name)?.version ?? null;
     if (ifVersion !== undefined && ifVersion !== found) return undefined;
     const version = this.#nextVersion();
@@ -29,7 +32,7 @@ export class MemoryCells implements CellStore {
     return cell === undefined || cell.untilMs <= nowMs() ? undefined : cell;
   }
 
-  /** Each write looks at one that was made long ago, and puts it to the end of the line if it is still needed. */
+  /** Looks at the one that nobody has looked at for longest, and puts it to the end of the line if it is needed. */
   #forgetOne(): void {
     const [oldest] = this.#cells;
     if (oldest === undefined) return;

@@ -1,28 +1,38 @@
 -- Reads or changes a cell: a small value with a version.
 --
--- KEYS  cell
+-- KEYS  the cell; and to change it, a key of this very change
 -- ARGV  nothing: read it
 --       '<what it must be: its version, 0 for none, -1 for whatever it is>', '<ms to keep it, or 0 for ever>',
---       and its new text, or no third argument to delete it
+--       '<ms to remember this change>', '<ms to remember that it was deleted>',
+--       and its new text, or no fifth argument to delete it
 -- Out   reading: the version and the text, or nothing
 --       changing: the new version, or nothing if it was not as expected
 --
--- The value is '<version> <text>'. The version is never behind the clock, so that it grows also when the cell
--- was gone in between.
+-- The value is '<version> <text>', or '<version>' alone of one that was deleted. The version is never behind the
+-- clock, and of a deleted cell it is remembered until the clock has passed it for long: so it grows also when the
+-- cell was gone in between, and when the clock was set back.
+--
+-- A client may send a script again when its connection broke, though the first one was carried out. So a change
+-- is remembered for as long as anybody waits for its answer. While a cluster moves the cell, its key is not named.
 
 local stored = redis.call('GET', KEYS[1])
 local version, text
-if stored then version, text = string.match(stored, '^(%d+) (.*)$') end
-if #ARGV == 0 then return version and { version, text } or {} end
+if stored then version, text = string.match(stored, '^(%d+) ?(.*)$') end
+local found = stored and stored ~= version
+if #ARGV == 0 then return found and { version, text } or {} end
 
-if ARGV[1] ~= '-1' and ARGV[1] ~= (version or '0') then return false end
+local done = KEYS[2] and redis.call('GET', KEYS[2])
+if done then return done end
+if ARGV[1] ~= '-1' and ARGV[1] ~= (found and version or '0') then return false end
 local time = redis.call('TIME')
-local next = string.format('%d', math.max(tonumber(version or 0) + 1, time[1] * 1000000 + time[2]))
-if not ARGV[3] then
-  redis.call('DEL', KEYS[1])
+local next = math.max(tonumber(version or 0) + 1, time[1] * 1000000 + time[2])
+local drawn = string.format('%d', next)
+if not ARGV[5] then
+  redis.call('SET', KEYS[1], drawn, 'PXAT', math.ceil(next / 1000) + ARGV[4])
 elseif ARGV[2] == '0' then
-  redis.call('SET', KEYS[1], next .. ' ' .. ARGV[3])
+  redis.call('SET', KEYS[1], drawn .. ' ' .. ARGV[5])
 else
-  redis.call('SET', KEYS[1], next .. ' ' .. ARGV[3], 'PX', ARGV[2])
+  redis.call('SET', KEYS[1], drawn .. ' ' .. ARGV[5], 'PX', ARGV[2])
 end
-return next
+if KEYS[2] then redis.call('SET', KEYS[2], drawn, 'PX', ARGV[3]) end
+return drawn

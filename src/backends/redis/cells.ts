@@ -1,13 +1,17 @@
+import { randomBytes } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { RedisSettings } from "./options.js";
 
-/** Runs the script on the key of that name. */
-export type RunCell = (name: string, args: readonly string[]) => Promise<unknown>;
+/** Runs the script on the key of that name, to change it with the id of the change. */
+export type RunCell = (name: string, args: readonly string[], id?: string) => Promise<unknown>;
 
 export class RedisCells implements CellStore {
   readonly #run: RunCell;
+  readonly #times: readonly string[];
 
-  constructor(run: RunCell) {
+  constructor(run: RunCell, { timeoutMs, retentionMs }: RedisSettings) {
     this.#run = run;
+    this.#times = [String(Math.ceil(timeoutMs)), String(retentionMs)];
   }
 
   async read(name: string): Promise<StoredCell | undefined> {
@@ -18,8 +22,9 @@ export class RedisCells implements CellStore {
 
   async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
     const expected = ifVersion === undefined ? "-1" : String(ifVersion ?? 0);
-    const args = [expected, keepMs === undefined ? "0" : String(Math.ceil(keepMs))];
-    const reply = await this.#run(name, text === undefined ? args : [...args, text]);
+    const args = [expected, keepMs === undefined ? "0" : String(Math.ceil(keepMs)), ...this.#times];
+    const id = randomBytes(9).toString("base64url");
+    const reply = await this.#run(name, text === undefined ? args : [...args, text], id);
     return reply === null ? undefined : BigInt(String(reply));
   }
 }

@@ -51,7 +51,7 @@ class RedisBackend implements Backend {
     this.#settings = settings;
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
-    this.cells = new RedisCells((name, args) => this.#runCell(name, args));
+    this.cells = new RedisCells((...change) => this.#runCell(...change), settings);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
     this.#bell = new Bell(bellChannel(settings.prefix), settings.timeoutMs, async (channel, onMessage) =>
@@ -181,11 +181,13 @@ class RedisBackend implements Backend {
     return asked.then((reply) => this.#read(reply, read));
   }
 
-  async #runCell(name: string, args: readonly string[]): Promise<unknown> {
+  async #runCell(name: string, args: readonly string[], change?: string): Promise<unknown> {
     const key = cellKey(this.#settings.prefix, name);
-    const link = args.length === 0 ? this.#link : this.#claimLink;
-    const reply = await this.#run(SCRIPTS.cell, [key], args, (answer) => answer, link);
-    if (args.length > 0 && reply !== null && this.#settings.replicas > 0) await this.#replicate(name, key);
+    const keys = change === undefined ? [key] : [key, `${key}:${change}`];
+    const link = change === undefined ? this.#link : this.#claimLink;
+    const reply = await this.#run(SCRIPTS.cell, keys, args, (answer) => answer, link);
+    if (change !== undefined && reply !== null && this.#settings.replicas > 0)
+      await this.#replicate(name, key);
     return reply;
   }
 

@@ -16,7 +16,7 @@ export interface RedisOptions {
   readonly prefix?: string;
   /** A grant waits until this many replicas have it. */
   readonly replicas?: number;
-  /** How long the counter of an idle name is kept; `"10m"` if not given. */
+  /** How long the counter of an idle name, or the version of a deleted cell, is kept; `"10m"` if not given. */
   readonly retention?: Duration;
   /** How long one request may take; `"2s"` if not given. */
   readonly timeout?: Duration;

@@ -53,9 +53,9 @@ export class SqlBackend implements Backend {
   constructor(parts: SqlParts) {
     this.#parts = parts;
     this.#link = parts.link;
-    this.cells = new SqlCells(this.#link);
     this.#poller = new Poller(this.#link, this.#watching);
     this.#sweeper = new Sweeper(this.#link, parts.retentionMs);
+    this.cells = new SqlCells(this.#link, this.#sweeper);
     this.#bell = parts.bell?.(this.#watching, this.#poller);
     this.#poller.enabled = true;
   }
@@ -74,7 +74,7 @@ export class SqlBackend implements Backend {
     const [row] = await this.#link.call(claim, values, () => this.#watching.sent(id));
     const answer = readAnswer(row);
     this.#watching.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
-    this.#sweeper.claimed();
+    this.#sweeper.used();
     return answer;
   }
 

@@ -3,12 +3,15 @@ import type { SqlLink } from "./link.js";
 import { us } from "./renewals.js";
 import { bigintOf, numberOf, textOf } from "./replies.js";
 import { readCell, writeCell } from "./routines.js";
+import type { Sweeper } from "./sweeper.js";
 
 export class SqlCells implements CellStore {
   readonly #link: SqlLink;
+  readonly #sweeper: Sweeper;
 
-  constructor(link: SqlLink) {
+  constructor(link: SqlLink, sweeper: Sweeper) {
     this.#link = link;
+    this.#sweeper = sweeper;
   }
 
   async read(name: string): Promise<StoredCell | undefined> {
@@ -22,6 +25,7 @@ export class SqlCells implements CellStore {
     const deletes = text === undefined ? 1 : 0;
     const values = [name, expected, deletes, text ?? null, us(keepMs)];
     const [row] = await this.#link.call(writeCell, values);
+    this.#sweeper.used();
     return numberOf(row, "written") === 1 ? bigintOf(row, "drawn") : undefined;
   }
 }

@@ -5,8 +5,8 @@ import { sweep, tidy } from "./routines.js";
 
 /** At most this many names per visit: the transaction stays short. */
 const NAMES_PER_VISIT = 1_000;
-/** Many more names are visited than claims come, so the tables cannot grow faster than they are swept. */
-const CLAIMS_PER_VISIT = 256;
+/** Many more names are visited than are made, so the tables cannot grow faster than they are swept. */
+const USES_PER_VISIT = 256;
 const VISIT_MS = 1_000;
 /** As many as `abandoned.sql` tells of at once. */
 const ABANDONED_PER_LOOK = 200;
@@ -18,7 +18,7 @@ const ABANDONED_PER_LOOK = 200;
 export class Sweeper {
   readonly #link: SqlLink;
   readonly #retentionUs: number;
-  #claims = 0;
+  #uses = 0;
   #lastMs = nowMs();
   #after = "";
   #visiting = false;
@@ -28,13 +28,13 @@ export class Sweeper {
     this.#retentionUs = Math.round(retentionMs * 1000);
   }
 
-  /** After a claim; nobody waits for it. */
-  claimed(): void {
-    if (++this.#claims < CLAIMS_PER_VISIT && nowMs() - this.#lastMs < VISIT_MS) return;
+  /** After whatever may have made a name; nobody waits for it. */
+  used(): void {
+    if (++this.#uses < USES_PER_VISIT && nowMs() - this.#lastMs < VISIT_MS) return;
     if (this.#visiting) return;
     this.#visiting = true;
     this.#visits()
-      // The claim itself has been answered. What is wrong with the database shows in the next one.
+      // What was asked for has been answered. What is wrong with the database shows in the next one.
       .catch(() => undefined)
       .finally(() => {
         this.#visiting = false;
@@ -42,12 +42,12 @@ export class Sweeper {
       });
   }
 
-  /** Goes on if so many claims have come meanwhile, or if much is to be done. */
+  /** Goes on if so much has been asked for meanwhile, or if much is to be done. */
   async #visits(): Promise<void> {
     do {
-      this.#claims = 0;
-      if (await this.#visit()) this.#claims = CLAIMS_PER_VISIT;
-    } while (this.#claims >= CLAIMS_PER_VISIT);
+      this.#uses = 0;
+      if (await this.#visit()) this.#uses = USES_PER_VISIT;
+    } while (this.#uses >= USES_PER_VISIT);
   }
 
   /** Whether it was worth it. */

@@ -1,10 +1,11 @@
+import { createHash, randomInt } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
-import { backendError } from "../../core/errors.js";
-import { againIfExpired, type Desk } from "./desk.js";
+import { backendError, type LockError } from "../../core/errors.js";
+import { againIfExpired, againIfRefused, type Desk } from "./desk.js";
 import { isRefusal, unless } from "./errors.js";
 import { encodeName } from "./names.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getData, MODE, removeIf, type Stat, setData, sync } from "./protocol.js";
+import { create, ERROR, getChildren, getData, MODE, removeIf, type Stat, setData, sync } from "./protocol.js";
 import type { Session } from "./session.js";
 
 /** What a cell's node holds; nothing at all if it was deleted. */
@@ -32,64 +33,87 @@ function readContent(data: Buffer, name: string): Content {
 /** Longer than any request lasts: see below. */
 const REMOVED_AFTER_MS = 60_000;
 const MOST_ATTEMPTS = 20;
+/** So that what a visit lists stays short. */
+const FOLDERS = 64;
+const CHANGES_PER_VISIT = 4;
+const NODES_PER_VISIT = 16;
 const NOTHING = Buffer.alloc(0);
 
 /**
  * A cell is a node, and its version the transaction of its last change. The servers compare only how often a node
- * was changed since it was made; so one that is deleted is emptied first, and removed when nobody who has seen it
- * before can still be about to change it. Until when a cell is kept is judged by the servers' clock, too.
+ * was changed since it was made; so one that is deleted or over is emptied first, and removed when nobody who has
+ * seen it before can still be about to change it. Until when a cell is kept is judged by the servers' clock, too.
+ * What a process that ends leaves behind is tidied up by others that leave something.
  */
 export class ZooKeeperCells implements CellStore {
   readonly #desk: Desk;
   readonly #acl: ZooKeeperSettings["acl"];
+  readonly #removedAfterMs: number;
 
-  constructor(desk: Desk, acl: ZooKeeperSettings["acl"]) {
+  constructor(desk: Desk, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
     this.#desk = desk;
     this.#acl = acl;
+    this.#removedAfterMs = removedAfterMs;
   }
 
   read(name: string): Promise<StoredCell | undefined> {
     return againIfExpired(async () => (await this.#find(await this.#desk.sessions.any(), name))?.cell);
   }
 
-  write(name: string, change: CellChange): Promise<bigint | undefined> {
-    return againIfExpired(async () => this.#write(await this.#desk.sessions.any(), name, change));
-  }
-
-  async #write(session: Session, name: string, change: CellChange): Promise<bigint | undefined> {
-    const { text, ifVersion, keepMs } = change;
+  async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
     const content: Content = { text: text ?? "", keepMs };
     const data = text === undefined ? NOTHING : Buffer.from(JSON.stringify(content));
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const found = await this.#find(session, name);
-      if (ifVersion !== undefined && ifVersion !== (found?.cell?.version ?? null)) return undefined;
-      const written = await this.#change(session, name, data, found?.stat.version);
-      if (written === undefined) continue;
-      if (text === undefined) this.#removeLater(name, written.version);
-      return written.mzxid;
-    }
-    throw backendError(`too many write the cell "${name}" at once.`, { name, retryable: true });
+    const written = await (ifVersion === undefined
+      ? againIfExpired(async () => this.#overwrite(await this.#desk.sessions.any(), name, data))
+      : againIfRefused(() => this.#writeIf(name, data, ifVersion)));
+    if (written === undefined) return undefined;
+    if (text === undefined) this.#removeLater(name, written.version);
+    if (text === undefined || keepMs !== undefined) this.#tidyUp(written.mtimeMs);
+    return written.mzxid;
   }
 
-  /** `undefined` if somebody was faster. */
-  async #change(
-    session: Session,
-    name: string,
-    data: Buffer,
-    version: number | undefined,
-  ): Promise<Stat | undefined> {
-    const path = this.#path(name);
-    const { client } = session;
-    if (version !== undefined) {
-      return client.send(setData(path, data, version)).catch(unless(ERROR.badVersion, ERROR.noNode));
+  /** Whatever is there. */
+  async #overwrite(session: Session, name: string, data: Buffer): Promise<Stat> {
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      const written =
+        (await this.#change(session, name, data, -1)) ?? (await this.#make(session, name, data));
+      if (written !== undefined) return written;
     }
-    const make = () => client.send(create(path, data, this.#acl, MODE.persistent));
+    throw tooMany(name);
+  }
+
+  /** Nothing if it is not as expected. */
+  async #writeIf(name: string, data: Buffer, ifVersion: bigint | null): Promise<Stat | undefined> {
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      const { session, found } = await againIfExpired(async () => {
+        const any = await this.#desk.sessions.any();
+        return { session: any, found: await this.#find(any, name) };
+      });
+      if (ifVersion !== (found?.cell?.version ?? null)) return undefined;
+      const written = await (found === undefined
+        ? this.#make(session, name, data)
+        : this.#change(session, name, data, found.stat.version));
+      if (written !== undefined) return written;
+    }
+    throw tooMany(name);
+  }
+
+  /** `undefined` if it is not there, or was changed by somebody who was faster. */
+  #change(session: Session, name: string, data: Buffer, version: number): Promise<Stat | undefined> {
+    const changing = session.client.send(setData(this.#path(name), data, version));
+    return changing.catch(unless(ERROR.badVersion, ERROR.noNode));
+  }
+
+  /** `undefined` if somebody else has made it, or if its folder has vanished again. */
+  async #make(session: Session, name: string, data: Buffer): Promise<Stat | undefined> {
+    const path = this.#path(name);
+    const make = () => session.client.send(create(path, data, this.#acl, MODE.persistent));
     const made = make().catch(async (error: unknown) => {
       if (!isRefusal(error, ERROR.noNode)) throw error;
-      await session.makeRoot(this.#folder);
+      await session.makeRoot(path.slice(0, path.lastIndexOf("/")));
       return make();
     });
-    return (await made.catch(unless(ERROR.nodeExists)))?.stat;
+    return (await made.catch(unless(ERROR.nodeExists, ERROR.noNode)))?.stat;
   }
 
   async #find(session: Session, name: string): Promise<Found | undefined> {
@@ -102,31 +126,64 @@ export class ZooKeeperCells implements CellStore {
     ]);
     if (read === undefined) return undefined;
     const { stat, data } = read;
-    if (data.length === 0) {
-      this.#removeLater(name, stat.version);
-      return { stat, cell: undefined };
-    }
+    if (data.length === 0) return { stat, cell: undefined };
     const { text, keepMs } = readContent(data, name);
-    const over = keepMs !== undefined && (await session.serverTimeMs()) >= stat.mtimeMs + keepMs;
-    if (over) this.#removeLater(name, stat.version);
+    const over = keepMs !== undefined && isOver(stat, keepMs, await session.serverTimeMs());
     return { stat, cell: over ? undefined : { text, version: stat.mzxid } };
   }
 
   /** Unless it was changed again by then. */
   #removeLater(name: string, version: number): void {
-    const path = this.#path(name);
-    this.#desk.timers.later(REMOVED_AFTER_MS, () => {
-      const removed = this.#desk.sessions.any().then(({ client }) => client.send(removeIf(path, version)));
-      // Whoever comes across it next tries again.
-      removed.catch(() => undefined);
+    this.#desk.timers.later(this.#removedAfterMs, () => {
+      this.#inBackground(({ client }) => client.send(removeIf(this.#path(name), version)));
     });
   }
 
-  get #folder(): string {
+  /** Looks at a few nodes now and then: at more of them than come, so that what is over does not pile up. */
+  #tidyUp(serverMs: number): void {
+    if (Math.random() * CHANGES_PER_VISIT >= 1) return;
+    const folder = `${this.#root}/${randomInt(FOLDERS)}`;
+    this.#inBackground(async ({ client }) => {
+      const nodes = (await client.send(getChildren(folder)).catch(unless(ERROR.noNode))) ?? [];
+      const from = randomInt(nodes.length + 1);
+      const some = [...nodes.slice(from), ...nodes.slice(0, from)].slice(0, NODES_PER_VISIT);
+      await Promise.all(some.map((node) => this.#judge(client, `${folder}/${node}`, serverMs)));
+    });
+  }
+
+  async #judge(client: Session["client"], path: string, serverMs: number): Promise<void> {
+    const { stat, data } = await client.send(getData(path, false));
+    if (data.length === 0) {
+      if (isOver(stat, this.#removedAfterMs, serverMs)) await client.send(removeIf(path, stat.version));
+      return;
+    }
+    const { keepMs } = readContent(data, path);
+    if (keepMs !== undefined && isOver(stat, keepMs, serverMs))
+      await client.send(setData(path, NOTHING, stat.version));
+  }
+
+  /** Nobody waits for it; whoever comes across it next tries again. */
+  #inBackground(act: (session: Session) => Promise<unknown>): void {
+    this.#desk.sessions
+      .any()
+      .then(act)
+      .catch(() => undefined);
+  }
+
+  get #root(): string {
     return `${this.#desk.root}/%cells`;
   }
 
   #path(name: string): string {
-    return `${this.#folder}/${encodeName(name)}`;
+    const [first = 0] = createHash("sha256").update(name).digest();
+    return `${this.#root}/${first % FOLDERS}/${encodeName(name)}`;
   }
+}
+
+function isOver({ mtimeMs }: Stat, lastsMs: number, serverMs: number): boolean {
+  return serverMs >= mtimeMs + lastsMs;
+}
+
+function tooMany(name: string): LockError {
+  return backendError(`too many write the cell "${name}" at once.`, { name, retryable: true });
 }

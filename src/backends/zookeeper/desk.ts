@@ -98,12 +98,24 @@ export class Desk {
  * what was written to a connection that the server had closed long before, while we did not run, reached nobody.
  */
 export async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
+  return againIf((error) => isExpired(error) || reachedNobody(error), act);
+}
+
+/** For what must not be done twice: others that were sent before on such a connection may have reached somebody. */
+export async function againIfRefused<T>(act: () => Promise<T>): Promise<T> {
+  return againIf(isExpired, act);
+}
+
+function isExpired(error: unknown): boolean {
+  return isRefusal(error, ERROR.sessionExpired);
+}
+
+async function againIf<T>(inVain: (error: unknown) => boolean, act: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await act();
     } catch (error) {
-      const inVain = isRefusal(error, ERROR.sessionExpired) || reachedNobody(error);
-      if (!inVain || attempt === MOST_SESSIONS) throw error;
+      if (!inVain(error) || attempt === MOST_SESSIONS) throw error;
     }
   }
 }

@@ -4,7 +4,7 @@ import { WHOLE } from "../../core/claim.js";
 //   <name>/_c_<claim id>-<weight>of<capacity>-lock-<sequence>   a claim, ephemeral, below a container
 //   <name>/<anything else with a sequence>                      a claim of a stranger, exclusive, if ephemeral
 //   %session-<id>, %bell-<id>                                    see session.ts
-//   %cells/<name>                                                a cell
+//   %cells/<number>/<name>                                       a cell
 // In names a % is always escaped, so none of them begins with %session, %bell or %cells.
 
 /** What no node may contain: control characters, surrogates and private use, and the last of the plane. */

@@ -35,15 +35,16 @@ export const cells: readonly Case[] = [
       const second = await cell.write("second", { ifVersion: first.version });
       assert(second.written);
       const current = { value: "second", version: second.version };
-      for (const ifVersion of [null, first.version, second.version + 1n]) {
+      const odd = [0n, -1n, -second.version, 2n ** 64n, 2n ** 64n + second.version];
+      for (const ifVersion of [null, first.version, second.version + 1n, ...odd]) {
         assert.deepEqual(await cell.write("third", { ifVersion }), { written: false, current });
         assert.deepEqual(await cell.delete({ ifVersion }), { written: false, current });
       }
       assert((await cell.delete({ ifVersion: second.version })).written);
-      assert.deepEqual(await cell.write("fourth", { ifVersion: second.version }), {
-        written: false,
-        current: undefined,
-      });
+      for (const ifVersion of [second.version, ...odd]) {
+        const fourth = await cell.write("fourth", { ifVersion });
+        assert.deepEqual(fourth, { written: false, current: undefined });
+      }
       const anew = await cell.write("anew", { ifVersion: null });
       // It has been gone in between: whoever has seen it before that has not seen this one.
       assert.equal((await cell.write("late", { ifVersion: first.version })).written, false);
@@ -118,6 +119,24 @@ export const cells: readonly Case[] = [
     },
   },
   {
+    name: "who may finish its work while the connection closes may write, and nobody after that",
+    needs: ["cells"],
+    async run(bench) {
+      const locks = bench.connect();
+      const cell = locks.cell<number>(bench.name());
+      let closing: Promise<void> | undefined;
+      await locks.mutex(bench.name()).run(async () => {
+        closing = locks.close();
+        assert((await cell.write(1)).written);
+        assert.equal((await cell.update((value) => (value ?? 0) + 1))?.value, 2);
+      });
+      await closing;
+      for (const late of [() => cell.read(), () => cell.write(3), () => cell.update(() => 4)]) {
+        await assert.rejects(late, { code: "closed" });
+      }
+    },
+  },
+  {
     name: "what cannot be kept is refused before the engine is asked",
     needs: ["cells"],
     async run(bench) {
@@ -132,8 +151,8 @@ export const cells: readonly Case[] = [
             { code: "invalid-option" },
           );
       }
-      const versions = [1, "1", 0n, -1n].map((ifVersion) => ({ ifVersion }));
-      for (const options of [...versions, { ifversion: 1n }]) {
+      const unclear = [{ ifVersion: 1 }, { ifVersion: "1" }, { ifversion: 1n }, { ifVersion: undefined }];
+      for (const options of unclear) {
         await assert.rejects(async () => cell.write(1, options as never), { code: "invalid-option" });
       }
       for (const options of [{ attempts: 0 }, { attempts: 1.5 }, { signal: {} }, { tries: 5 }]) {

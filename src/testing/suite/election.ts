@@ -80,8 +80,57 @@ export const election: readonly Case[] = [
         await operator.forceRelease(name, { reason: "next, please" });
       }
       assert.equal(await led, "in the end");
-      assert.deepEqual([...terms].sort(), terms);
+      assert(terms.every((term, index) => index === 0 || term > (terms[index - 1] ?? term)));
       assert.equal(new Set(terms).size, 3);
+    },
+  },
+  {
+    name: "a seat that was lost without a word is found at the end of a term, and the campaign begins again",
+    async run(bench) {
+      const name = bench.name();
+      const operator = bench.connect();
+      const endings: ((lease: Lease) => unknown)[] = [
+        () => "unaware",
+        async (lease) => {
+          await lease.release();
+          return "tidy";
+        },
+        async (lease) => {
+          await lease.release();
+          throw new Error("tidy, too");
+        },
+        () => "in the end",
+      ];
+      const led = await bench
+        .connect()
+        .election(name)
+        .lead(async (lease) => {
+          const [end] = endings.splice(0, 1);
+          if (endings.length > 0) await operator.forceRelease(name, { reason: "next, please" });
+          return end?.(lease);
+        });
+      assert.equal(led, "in the end");
+    },
+  },
+  {
+    name: "what an observer cannot mean is refused",
+    async run(bench) {
+      const election = bench.connect().election(bench.name());
+      for (const options of [null, { every: 0 }, { every: "40d" }, { signal: 5 }, { often: 1 }]) {
+        await assert.rejects(election.observe(options as never).next(), { code: "invalid-option" });
+      }
+    },
+  },
+  {
+    name: "observers end with their connection, however seldom they look",
+    async run(bench) {
+      const locks = bench.connect();
+      const changes = locks.election(bench.name()).observe({ every: "1h" });
+      assert.deepEqual(await changes.next(), { done: false, value: undefined });
+      const next = changes.next();
+      await locks.close();
+      assert.deepEqual(await next, { done: true, value: undefined });
+      await assert.rejects(locks.election(bench.name()).observe().next(), { code: "closed" });
     },
   },
   {

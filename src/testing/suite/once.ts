@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Case, eventually, sleep } from "./bench.js";
+import { type Case, eventually, queued, sleep, TTL_MS } from "./bench.js";
 
 export const once: readonly Case[] = [
   {
@@ -78,12 +78,14 @@ export const once: readonly Case[] = [
       for (const options of [{ fingerprint: "order 43" }, {}, { fingerprint: "order 42", keep: "2h" }]) {
         await assert.rejects(call(options), { code: "once-mismatch" });
       }
-      const taken = bench.name();
-      await locks.cell<string>(taken).write("a cell");
-      await assert.rejects(
-        locks.once(taken, { keep: "1h" }, () => 1),
-        { code: "once-mismatch" },
-      );
+      for (const value of ["a cell", 0, null, {}]) {
+        const taken = bench.name();
+        await locks.cell<unknown>(taken).write(value);
+        await assert.rejects(
+          locks.once(taken, { keep: "1h" }, () => 1),
+          { code: "once-mismatch", message: /is the name of a cell/ },
+        );
+      }
     },
   },
   {
@@ -99,6 +101,85 @@ export const once: readonly Case[] = [
         return "first, but late";
       });
       assert.deepEqual(await slow, { ran: false, value: "second" });
+    },
+  },
+  {
+    name: "who fails late gets the result that is stored, too, if failures were to be kept",
+    needs: ["cells"],
+    async run(bench) {
+      const key = bench.name();
+      const options = { keep: "1h", keepErrors: true } as const;
+      const slow = bench.connect().once(key, options, async () => {
+        await bench.connect().forceRelease(key, { reason: "taken for dead" });
+        await bench.connect().once(key, options, () => "second");
+        throw new Error("first, but late");
+      });
+      assert.deepEqual(await slow, { ran: false, value: "second" });
+    },
+  },
+  {
+    name: "a runner that was killed is replaced, and one that was only stopped gets the result of its successor",
+    waits: true,
+    needs: ["cells", "processes"],
+    async run(bench) {
+      const options = { ttl: TTL_MS } as const;
+      const [killed, stopped] = await Promise.all([bench.worker(options), bench.worker(options)]);
+      const [first, second] = [bench.name(), bench.name()];
+      await killed.beginOnce(first, "killed");
+      await stopped.beginOnce(second, "stopped");
+      const locks = bench.connect();
+      const next = [first, second].map((key) => locks.once(key, { keep: "1h" }, () => "next"));
+      await queued(locks, first, 1);
+      await queued(locks, second, 1);
+      await killed.kill();
+      stopped.signal("SIGSTOP");
+      assert.deepEqual(await Promise.all(next), Array(2).fill({ ran: true, value: "next" }));
+      stopped.signal("SIGCONT");
+      assert.deepEqual(await stopped.endOnce(), { ran: false, value: "next" });
+    },
+  },
+  {
+    name: "an engine that is away for a moment neither stops it nor loses its result",
+    waits: true,
+    needs: ["cells", "network"],
+    async run(bench) {
+      const { locks, proxy } = await bench.proxied({ ttl: "20s" });
+      const begun = bench.name();
+      await locks.once(bench.name(), { keep: "1h" }, () => "connected");
+      const away = async () => {
+        proxy.refuse();
+        await sleep(50);
+        setTimeout(() => proxy.heal(), 100);
+      };
+      const whileItRuns = locks.once(begun, { keep: "1h" }, async () => {
+        await away();
+        return "stored";
+      });
+      assert.deepEqual(await whileItRuns, { ran: true, value: "stored" });
+      const other = bench.connect();
+      assert.deepEqual(await other.once(begun, { keep: "1h" }, () => 1), { ran: false, value: "stored" });
+      await away();
+      assert.deepEqual(await locks.once(bench.name(), { keep: "1h" }, () => "begun"), {
+        ran: true,
+        value: "begun",
+      });
+    },
+  },
+  {
+    name: "scenario S13: a result whose storing was not answered is stored once, and known as the own one",
+    waits: true,
+    needs: ["cells", "network"],
+    async run(bench) {
+      const { locks, proxy } = await bench.proxied({ ttl: "20s" });
+      const key = bench.name();
+      await locks.once(bench.name(), { keep: "1h" }, () => "connected");
+      let cut: Promise<void> | undefined;
+      const done = await locks.once(key, { keep: "1h" }, () => {
+        cut = proxy.cutBeforeReply((data) => data.includes("unmistakable"));
+        return "unmistakable";
+      });
+      await cut;
+      assert.deepEqual(done, { ran: true, value: "unmistakable" });
     },
   },
   {
@@ -155,10 +236,12 @@ export const once: readonly Case[] = [
       await assert.rejects(locks.once(key, { keep: "1h" }, 5 as never), { code: "invalid-option" });
       // As with other calls that can do without options; this one cannot.
       await assert.rejects(locks.once(key, ...([never] as unknown as [never, never])), /how long .* is kept/);
-      await assert.rejects(
-        locks.once(key, { keep: "1h" }, () => 5n),
-        { code: "invalid-option" },
-      );
+      for (const value of [5n, () => 5, Symbol("5"), { toJSON: () => undefined }, "x".repeat(65_536)]) {
+        await assert.rejects(
+          locks.once<unknown>(key, { keep: "1h" }, () => value),
+          { code: "invalid-option" },
+        );
+      }
     },
   },
 ];

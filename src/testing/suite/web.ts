@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import type { WebLockInfo } from "../../locks/web-locks.js";
 import { type Bench, type Case, eventually, sleep } from "./bench.js";
 
@@ -20,6 +21,16 @@ async function holdUntilFreed(bench: Bench, name: string, mode: "exclusive" | "s
   request.catch(() => undefined);
   await inside;
   return { free, request };
+}
+
+/** What somebody is told whose lock was taken away. */
+async function lossOf(bench: Bench): Promise<unknown> {
+  const name = bench.name();
+  const lease = await bench.connect().mutex(name).acquire();
+  const told = once(lease.signal, "abort");
+  await bench.connect().forceRelease(name, { reason: "for a test" });
+  await told;
+  return lease.signal.reason;
 }
 
 const named = (error: unknown, name: string) => error instanceof DOMException && error.name === name;
@@ -48,6 +59,12 @@ export const web: readonly Case[] = [
         (error) => error === own,
       );
       assert.equal(await web.request(name, { ifAvailable: true }, (lock) => lock !== null), true);
+      // It says that another lock was lost; this one was not.
+      const lost = await lossOf(bench);
+      await assert.rejects(
+        web.request(name, () => Promise.reject(lost)),
+        (error) => error === lost,
+      );
     },
   },
   {
@@ -78,6 +95,35 @@ export const web: readonly Case[] = [
       second.free();
       await Promise.all([writer, ...readers]);
       assert.deepEqual(order, ["exclusive", "shared", "shared"]);
+    },
+  },
+  {
+    name: "requests of one program are served in the order in which they were made",
+    needs: ["queue"],
+    async run(bench) {
+      const { web } = bench.connect();
+      const modes = ["exclusive", "shared", "exclusive", "shared", "exclusive"] as const;
+      for (let round = 0; round < 5; round++) {
+        const name = bench.name();
+        const order: number[] = [];
+        await Promise.all(modes.map((mode, at) => web.request(name, { mode }, () => order.push(at))));
+        assert.deepEqual(order, [0, 1, 2, 3, 4]);
+      }
+    },
+  },
+  {
+    name: "who is called off before it has come to the engine is gone, and those behind it come",
+    needs: ["queue"],
+    async run(bench) {
+      const { web } = bench.connect();
+      const name = bench.name();
+      const controller = new AbortController();
+      const first = web.request(name, () => "first");
+      const off = web.request(name, { signal: controller.signal }, () => assert.fail("was granted"));
+      const last = web.request(name, () => "last");
+      controller.abort(new Error("no longer"));
+      await assert.rejects(off, { message: "no longer" });
+      assert.deepEqual(await Promise.all([first, last]), ["first", "last"]);
     },
   },
   {
@@ -172,6 +218,7 @@ export const web: readonly Case[] = [
     async run(bench) {
       const base = bench.name();
       const names = ["", "\u0000", "\ud800", "\udc00", "#", `${base}:a`, `${base}\\:a`, "x".repeat(5_000)];
+      names.push("\u0000".repeat(200), '"'.repeat(999), "€".repeat(84), ":".repeat(100));
       const { web } = bench.connect();
       const nested = async (index: number): Promise<number> => {
         const name = names[index];
@@ -182,6 +229,7 @@ export const web: readonly Case[] = [
         });
       };
       assert.equal(await nested(0), names.length);
+      assert.equal(await web.request(5 as never, (lock) => lock?.name), "5");
     },
   },
   {
@@ -204,6 +252,7 @@ export const web: readonly Case[] = [
       await assert.rejects(web.request("x", { mode: "both" } as never, never), TypeError);
       await assert.rejects(web.request("x", { signal: 5 } as never, never), TypeError);
       await assert.rejects(web.request("x", 5 as never), TypeError);
+      await assert.rejects(web.request(Symbol("x") as never, never), TypeError);
       await assert.rejects(web.request("x", {}, undefined as never), TypeError);
     },
   },
