@@ -1,3 +1,4 @@
+import { FirstAbort } from "../core/abort.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isLockError } from "../core/errors.js";
@@ -102,17 +103,22 @@ export class Election {
     checkSignal(signal, this.name);
     this.#connection.assertOpen(this.name);
     // Whoever looks seldom must not keep a program alive that has closed its connection.
-    const { closing } = this.#connection;
-    const over = signal === undefined ? closing : AbortSignal.any([closing, signal]);
-    let told = false;
-    for (let last: bigint | undefined; !over.aborted; ) {
-      const leader = await this.#seen();
-      if (leader !== "unknown" && (!told || leader?.token !== last)) {
-        told = true;
-        last = leader?.token;
-        yield leader;
+    const over = new FirstAbort();
+    over.add(this.#connection.closing);
+    if (signal !== undefined) over.add(signal);
+    try {
+      let told = false;
+      for (let last: bigint | undefined; !over.signal.aborted; ) {
+        const leader = await this.#seen();
+        if (leader !== "unknown" && (!told || leader?.token !== last)) {
+          told = true;
+          last = leader?.token;
+          yield leader;
+        }
+        await pause(everyMs, over.signal).catch(() => undefined);
       }
-      await pause(everyMs, over).catch(() => undefined);
+    } finally {
+      over.end();
     }
   }
 
