@@ -21,7 +21,7 @@ export default defineConfig({
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
     // Tests mostly wait, so more files run side by side than there are cores, and within a file two tests.
     maxWorkers: 3,
-    maxConcurrency: 4,
+    maxConcurrency: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     server: { deps: { external: [/\/dist\//] } },

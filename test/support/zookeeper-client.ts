@@ -39,12 +39,14 @@ export class TestClient {
 
   /** In one step, as nobody may be let in by the first half of it. */
   async removeAll(path: string): Promise<void> {
+    let failures: readonly string[] = [];
     for (let attempt = 0; attempt < 50; attempt++) {
       const paths = await this.#below(path);
       const results = await this.client.send(multi(paths.map(remove)));
-      if (results.every(({ error }) => error === 0)) return;
+      failures = results.flatMap(({ error }, at) => (error === 0 ? [] : `${paths[at]}: ${error}`));
+      if (failures.length === 0) return;
     }
-    throw new Error(`${path} changes too fast to be removed`);
+    throw new Error(`${path} changes too fast to be removed: ${failures.join(", ")}`);
   }
 
   /** With the deepest first. */

@@ -29,9 +29,9 @@ describe("who stands before a claim", () => {
 
   test("twenty thousand of one process find their places in a moment", () => {
     const long = readClaims(Array.from({ length: 20_000 }, (_, index) => node(`n${index}`, index)));
-    const startMs = performance.now();
+    const start = process.cpuUsage();
     for (const claim of long) aheadOf(long, claim);
     // One by one from the beginning of the line it takes several times as long.
-    expect(performance.now() - startMs).toBeLessThan(2_000);
+    expect(process.cpuUsage(start).user / 1_000).toBeLessThan(2_000);
   });
 });

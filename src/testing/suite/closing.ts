@@ -9,6 +9,8 @@ async function begin<T>(
   name: string,
   callback: (lease: Lease) => Promise<T>,
 ): Promise<{ readonly run: Promise<T> }> {
+  // Making the first connection must not take its time from the lease.
+  await locks.inspect(name);
   let run: Promise<T> | undefined;
   await new Promise<void>((resolve) => {
     run = locks.mutex(name).run((lease) => {

@@ -133,7 +133,7 @@ export const readWrite: readonly Case[] = [
       const lossOf = async (lease: { readonly signal: AbortSignal }) => {
         const { signal } = lease;
         await bench.connect().forceRelease(name, { reason: "maintenance" });
-        await eventually("it is told", SLACK_MS * 5, () => signal.aborted);
+        await eventually("it is told", 10_000, () => signal.aborted);
         return (signal.reason as Error).message;
       };
       const told = await lossOf(await read.acquire());
