@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { SlowFirst } from "./test/support/slow-first.js";
 
 /** Tests run what is published: the compiled code. A planted bug is a changed copy of it. */
 const dist = process.env.LOCKTENDER_DIST ?? fileURLToPath(new URL("./dist", import.meta.url));
@@ -20,6 +21,7 @@ export default defineConfig({
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
     // Tests mostly wait, so more files run side by side than there are cores, and within a file two tests.
+    sequence: { sequencer: SlowFirst },
     maxWorkers: 3,
     maxConcurrency: 2,
     testTimeout: 60_000,

@@ -75,7 +75,8 @@ export function conformance(runner: Runner, harness: Harness): void {
   runner.describe(`conformance: ${harness.engine}`, () => {
     subjects(MUTEX);
     subjects(KINDS, ["kinds"]);
-    for (const as of Object.keys(DISGUISES) as Disguise[]) subjects(DISGUISES[as], ["kinds", "queue"], as);
+    for (const as of Object.keys(DISGUISES) as Disguise[])
+      subjects(DISGUISES[as], ["kinds", "queue", "disguises"], as);
   });
 }
 

@@ -40,6 +40,8 @@ export interface Harness {
   readonly wipe: (() => Promise<void>) | { readonly skip: string };
   /** Why only the mutex is looked at, where another harness of the same engine shows the other kinds. */
   readonly kinds?: { readonly skip: string };
+  /** Why it is not shown that the other kinds are as good as a mutex, where another harness of the same engine does. */
+  readonly disguises?: { readonly skip: string };
   /** Why there are no cells, where the engine keeps no values. */
   readonly cells?: { readonly skip: string };
   /** Why nobody can be seen waiting, where the engine keeps no queue. */

@@ -8,7 +8,7 @@ import type { Harness } from "../harness.js";
 import { WorkerProcess } from "../worker-process.js";
 
 /** What a case cannot run without. */
-export type Need = "processes" | "network" | "wipe" | "queue" | "cells" | "kinds";
+export type Need = "processes" | "network" | "wipe" | "queue" | "cells" | "kinds" | "disguises";
 
 /** One promise, as a test. */
 export interface Case {
