@@ -104,7 +104,14 @@ async function startVictim(): Promise<Victim> {
     return [pid, ...children.map(Number)];
   };
   const signal = (name: NodeJS.Signals) => {
-    for (const pid of processes()) process.kill(pid, name);
+    for (const pid of processes()) {
+      try {
+        process.kill(pid, name);
+      } catch (error) {
+        // One that had to go was gone as soon as the others could run.
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
   };
   return {
     url: server.url,
