@@ -88,7 +88,7 @@ export interface Force {
   readonly by?: string;
 }
 
-/** How a claim ends otherwise than by its holder: nobody ever held it, so its minHold means nothing; or by force. */
+/** How a claim ends otherwise than by its holder: nobody has worked under it, so its minHold means nothing; or by force. */
 export type Ending = "unused" | Force;
 
 /** News about a watched claim: nothing (ask again), a grant, or the end of it. */

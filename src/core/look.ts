@@ -17,15 +17,25 @@ export async function lookAt(
 
 type Look = ReturnType<typeof lookAt>;
 
-const underWay = new WeakMap<Connection, Map<string, Look>>();
+interface Looking {
+  readonly look: Look;
+  /** For all who come while it is under way: what it sees may be older than what they were told. */
+  next?: Look;
+}
+
+const underWay = new WeakMap<Connection, Map<string, Looking>>();
 
 /** The beginning of the queue, for those who tell why they give up: many do so at the same moment, of the same names. */
 export function lookTogether(connection: Connection, name: string): Look {
-  const looks = underWay.get(connection) ?? new Map<string, Look>();
+  const looks = underWay.get(connection) ?? new Map<string, Looking>();
   underWay.set(connection, looks);
+  const begin = (): Look => {
+    const look = lookAt(connection, name, MOST_LOOKED_AT).finally(() => looks.delete(name));
+    looks.set(name, { look });
+    return look;
+  };
   const known = looks.get(name);
-  if (known !== undefined) return known;
-  const look = lookAt(connection, name, MOST_LOOKED_AT).finally(() => looks.delete(name));
-  looks.set(name, look);
-  return look;
+  if (known === undefined) return begin();
+  known.next ??= known.look.then(begin, begin);
+  return known.next;
 }

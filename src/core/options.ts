@@ -2,6 +2,7 @@ import type { AnyLease } from "./any-lease.js";
 import type { Ask } from "./ask.js";
 import { type Duration, durationMs } from "./duration.js";
 import { invalidOption } from "./errors.js";
+import { resizeIn } from "./resizing.js";
 
 const SHORTEST_TTL_MS = 20;
 const LONGEST_TTL_MS = 86_400_000;
@@ -84,6 +85,8 @@ export function noteText(note: unknown): string {
   if (typeof note !== "string" || note.length > LONGEST_NOTE) {
     throw invalidOption(`note: must be a string of at most ${LONGEST_NOTE} characters.`);
   }
+  // Others would take its holder for one that resizes.
+  if (resizeIn(note) !== undefined) throw invalidOption(`note: "${note}" is what resize writes.`);
   return note;
 }
 

@@ -8,7 +8,7 @@ import type { ResourceView } from "./inspect.js";
 const LASTS_MS = 2_000;
 const AGAIN_MS = 50;
 
-const REASON = /^resized to (\d+) permits$/;
+const REASON = /^resized to ([1-9]\d{0,9}) permits$/;
 
 /** What those are told who have to enter again with another capacity. */
 export function resizedTo(permits: number): string {
@@ -47,7 +47,8 @@ export function permitsOf({ capacity, holders: [first] }: ResourceView): Permits
   return { capacity: next ?? capacity, changing: next !== undefined };
 }
 
-function resizeIn(text: string | undefined): number | undefined {
+/** The number in what a resizer writes, which nobody else may. */
+export function resizeIn(text: string | undefined): number | undefined {
   const [, permits] = REASON.exec(text ?? "") ?? [];
   return permits === undefined ? undefined : Number(permits);
 }

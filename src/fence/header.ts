@@ -1,4 +1,4 @@
-import { LockError } from "../core/errors.js";
+import { invalidOption, LockError } from "../core/errors.js";
 import { canonicalName, type LockName } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
 import { invalidToken, type Pass, readToken } from "./fenced.js";
@@ -76,12 +76,16 @@ function read(request: RequestLike): Sender {
   }
 }
 
-function headerOf({ headers }: RequestLike): string | undefined {
+function headerOf(request: RequestLike): string | undefined {
+  const { headers } = (request ?? {}) as Partial<RequestLike>;
+  if (typeof headers !== "object" || headers === null) {
+    throw invalidOption("fence: the first argument is the request, with its headers.");
+  }
   if (typeof headers.get === "function") return headers.get(FENCING_TOKEN) ?? undefined;
   const value = (headers as Readonly<Record<string, string | readonly string[] | undefined>>)[
     FENCING_TOKEN.toLowerCase()
   ];
-  return typeof value === "string" ? value : value?.join(", ");
+  return Array.isArray(value) ? value.join(", ") : value?.toString();
 }
 
 /** The text that a string or a display string stands for. */

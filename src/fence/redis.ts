@@ -58,8 +58,9 @@ export async function fencedEval(
   options: RedisFenceOptions = {},
 ): Promise<unknown> {
   knownOptions(options, OPTIONS, "fence");
-  if (typeof script?.script !== "string" || !Array.isArray(script.keys)) {
-    throw invalidOption("fence: a script is { script, keys, arguments }, with the keys as an array.");
+  const { keys, arguments: args = [] } = script ?? {};
+  if (typeof script?.script !== "string" || !Array.isArray(keys) || !Array.isArray(args)) {
+    throw invalidOption("fence: a script is { script, keys, arguments }, with arrays of keys and arguments.");
   }
   const pass = passOf(lease, options);
   const { highest, reply } = await run(client, pass, script, options.retention);

@@ -7,6 +7,7 @@ import { type ClaimView, viewOf } from "../core/inspect.js";
 import { MOST_LOOKED_AT } from "../core/look.js";
 import { groupOf } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
+import { resizeIn } from "../core/resizing.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
@@ -96,6 +97,7 @@ function readForce(options: ForceReleaseOptions): { reason: string; by?: string 
   if (typeof reason !== "string" || reason === "" || reason.length > LONGEST_TEXT) {
     throw invalidOption(`reason: say in at most ${LONGEST_TEXT} characters why; the victim is told.`);
   }
+  if (resizeIn(reason) !== undefined) throw invalidOption(`reason: "${reason}" is what resize says.`);
   if (by !== undefined && (typeof by !== "string" || by.length > LONGEST_TEXT)) {
     throw invalidOption(`by: must be a string of at most ${LONGEST_TEXT} characters.`);
   }

@@ -1,8 +1,17 @@
 import type { Connection } from "../core/connection.js";
 import { Turns } from "../core/turns.js";
 
+const ofConnections = new WeakMap<Connection, InOrder>();
+
+/** The same for everybody who uses that connection. */
+export function inOrderOf(connection: Connection): InOrder {
+  const known = ofConnections.get(connection) ?? new InOrder(connection);
+  ofConnections.set(connection, known);
+  return known;
+}
+
 /** Requests for one name come to the engine in the order in which they are made, whatever way each of them takes. */
-export class InOrder {
+class InOrder {
   readonly #connection: Connection;
   readonly #names = new Map<string, { readonly turns: Turns; requests: number }>();
 

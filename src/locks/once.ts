@@ -97,7 +97,10 @@ export class OnlyOnce<T> {
     const lease = await this.#lock.acquire(options);
     let done: Once<T> | undefined;
     const run = async () => {
-      done = (await insist(lease, () => this.#known())) ?? (await this.#run(lease, fn));
+      done = await insist(lease, () => this.#known());
+      // While it was asked for, the lock may have been lost: then somebody else may be running already.
+      if (done === undefined) lease.assertHeld();
+      done ??= await this.#run(lease, fn);
       return done;
     };
     return runHeld(lease, run).catch((error: unknown) => {

@@ -85,8 +85,8 @@ async function storePermits(connection: Connection, name: string, permits: numbe
 
 async function storedPermits(connection: Connection, name: string): Promise<number | undefined> {
   const stored = await cellsOf(connection, name, "semaphore").read(cellName(name));
-  const { permits } = (stored === undefined ? {} : JSON.parse(stored.text)) as { permits?: unknown };
-  return typeof permits === "number" ? permits : undefined;
+  const { permits } = (JSON.parse(stored?.text ?? "null") ?? {}) as { permits?: unknown };
+  return typeof permits === "number" && Number.isSafeInteger(permits) && permits > 0 ? permits : undefined;
 }
 
 /** Somebody has come with another number of permits than we thought. */

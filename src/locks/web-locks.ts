@@ -8,7 +8,7 @@ import { type ClaimLease, Lease, SharedLease } from "../core/lease.js";
 import { canonicalName, canonicalPrefix } from "../core/names.js";
 import { LONGEST_NOTE, readOptions } from "../core/options.js";
 import { forceAhead } from "./force-release.js";
-import { InOrder } from "./in-order.js";
+import { inOrderOf } from "./in-order.js";
 import { needsQueue, type Times } from "./lock-options.js";
 import { runHeld } from "./run.js";
 import { readRequest, type WebLockMode, type WebLockOptions, type WebRequest } from "./web-request.js";
@@ -39,7 +39,6 @@ export class WebLocks {
   readonly #connection: Connection;
   readonly #scope: readonly string[];
   readonly #times: Times;
-  readonly #inOrder: InOrder;
 
   /** @internal */
   constructor(connection: Connection, scope: readonly string[], times: Times) {
@@ -47,7 +46,6 @@ export class WebLocks {
     this.#connection = connection;
     this.#scope = [...scope, SCOPE];
     this.#times = times;
-    this.#inOrder = new InOrder(connection);
   }
 
   request<T>(name: string, callback: WebLockCallback<T>): Promise<Awaited<T>>;
@@ -101,7 +99,7 @@ export class WebLocks {
     // Whoever takes it away stands at the end of the line first, so that tokens never go back.
     const takeAway = (ticket: bigint) =>
       connection.inBackground(forceAhead(connection, full, ticket, { reason: STOLEN }));
-    const hold = await this.#inOrder.enter(full, signal, (onAnswer) =>
+    const hold = await inOrderOf(connection).enter(full, signal, (onAnswer) =>
       acquire(connection, { ...ask, onAnswer, onWaiting: steal ? takeAway : undefined }),
     );
     if (hold === undefined) return undefined;

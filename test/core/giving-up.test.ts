@@ -1,7 +1,7 @@
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { expect, onTestFinished, test } from "vitest";
-import type { Backend } from "#lib/core/backend.js";
+import type { Backend, ResourceRecord } from "#lib/core/backend.js";
 
 test("many who give up at the same moment look together at who waits for whom", async () => {
   const store = memory();
@@ -41,4 +41,33 @@ test("a circle is told also of a chain that takes very many locks as one", async
   });
   expect(told).toMatchObject({ code: "timeout", circle: [{ holds: "c" }, { holds: "b" }] });
   await taking;
+});
+
+test("who gives up while another one looks is told of what was there when it gave up", async () => {
+  const slow = memory("seen");
+  const { list } = slow;
+  let begun = () => {};
+  const looking = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  slow.list = async function* (query) {
+    const records: ResourceRecord[] = [];
+    for await (const record of list.call(slow, query)) records.push(record);
+    begun();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    yield* records;
+  };
+  const [locks, others] = [createLocks(slow), createLocks(memory("seen"))];
+  onTestFinished(async () => {
+    await Promise.all([locks.close(), others.close()]);
+  });
+  const messageOf = (error: Error) => error.message;
+  const first = await others.mutex("a").acquire({ note: "the first" });
+  const one = locks.mutex("a").acquire({ wait: 0 }).catch(messageOf);
+  await looking;
+  await first.release();
+  await others.mutex("a").acquire({ note: "the second" });
+  const two = locks.mutex("a").acquire({ wait: 0 }).catch(messageOf);
+  expect(await one).toContain("the first");
+  expect(await two).toContain("the second");
 });

@@ -27,3 +27,34 @@ test("a result is stored only when the engine has said so, also if it was found 
   expect(await locks.once("x", { keep: "1h" }, () => ++ran)).toEqual({ ran: false, value: 1 });
   await locks.close();
 });
+
+test("who has lost the lock before it could look does not begin", async () => {
+  const backend = memory();
+  const { cells } = backend;
+  if (cells === undefined) expect.unreachable();
+  let granted = false;
+  let away = false;
+  const outage = () => new LockError("backend", "away", { retryable: true });
+  const { claim, renew } = backend;
+  backend.claim = async (request) => {
+    const answer = await claim.call(backend, request);
+    granted = away = true;
+    return answer;
+  };
+  backend.renew = async (claims) => {
+    if (away) throw outage();
+    return renew.call(backend, claims);
+  };
+  const startMs = performance.now();
+  // It comes back just when the lease is over, and before nobody asks any more.
+  const read: CellStore["read"] = async (name) => {
+    if (granted && performance.now() - startMs < 280) throw outage();
+    if (granted) await new Promise((resolve) => setTimeout(resolve, 100));
+    return cells.read(name);
+  };
+  Object.defineProperty(backend, "cells", { value: { read, write: cells.write.bind(cells) } });
+  const locks = createLocks(backend, { ttl: 300 });
+  const work = () => expect.unreachable("it ran beside somebody else");
+  await expect(locks.once("x", { keep: "1h" }, work)).rejects.toMatchObject({ code: "lost" });
+  await locks.close();
+});

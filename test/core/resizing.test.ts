@@ -102,3 +102,24 @@ test("who comes while the number is being changed takes over the new one, and do
   expect(turns).toBe(1);
   expect((await other.inspect("x")).capacity).toBe(4);
 });
+
+test("nobody else may say what a resizer says, by a note or by a reason", async () => {
+  const locks = createLocks(memory());
+  onTestFinished(() => locks.close());
+  const note = "resized to 999 permits";
+  const refused = { code: "invalid-option" };
+  await expect(locks.semaphore("a", 2).acquire({ weight: 2, note })).rejects.toMatchObject(refused);
+  const lease = await locks.semaphore("a", 2).acquire({ weight: 2 });
+  await expect(lease.update({ note })).rejects.toMatchObject(refused);
+  await expect(locks.forceRelease("a", { reason: note })).rejects.toMatchObject(refused);
+  expect(lease.held).toBe(true);
+});
+
+test("what is stored as a number of permits, and is none, counts as nothing", async () => {
+  const locks = createLocks(memory());
+  onTestFinished(() => locks.close());
+  for (const stored of [null, 5, {}, { permits: 0 }, { permits: 1.5 }, { permits: "3" }]) {
+    await locks.cell("a:\\permits").write(stored);
+    await expect(locks.semaphore("a").acquire()).rejects.toThrow("nobody has set its size");
+  }
+});

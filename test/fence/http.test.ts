@@ -97,6 +97,15 @@ describe("the header", () => {
     expect(() => fencingToken(chair, { look: "stock:lamp" } as object)).toThrow(/there is no option "look"/);
   });
 
+  test("what is no request is refused as such", () => {
+    for (const request of [undefined, {}, { headers: "a" }]) {
+      expect(() => fencingToken(request as never)).toThrow(
+        expect.objectContaining({ code: "invalid-option" }),
+      );
+    }
+    expect(() => fencingToken({ headers: { "fencing-token": 5 } } as never)).toThrow(/cannot be read/);
+  });
+
   test("none at all is an error of its own", () => {
     expect(() => fencingToken(asking())).toThrow(expect.objectContaining({ code: "missing-token" }));
     expect(() => fencingToken({ headers: {} })).toThrow(expect.objectContaining({ code: "missing-token" }));

@@ -135,7 +135,8 @@ describe("what cannot be meant", () => {
     await expect(refused).rejects.toMatchObject({ code: "invalid-option" });
   });
 
-  test.each([undefined, "return 1", { script: "return 1" }, { keys: [] }])(
+  const wrongArguments = { script: "return 1", keys: [], arguments: "abc" };
+  test.each([undefined, "return 1", { script: "return 1" }, { keys: [] }, wrongArguments])(
     "is refused as a script: %j",
     async (script) => {
       const refused = fencedEval(ioredis, lease, script as never);

@@ -15,7 +15,7 @@ export class Leaving {
     this.#desk = desk;
   }
 
-  /** Says whether it was still there. What nobody ever held need not stay for its minimal time. */
+  /** Says whether it was still there. What nobody has worked under need not stay for its minimal time. */
   async release(place: EtcdPlace, unused = false): Promise<boolean> {
     try {
       const restMs = place.heldUntilMs() - nowMs();

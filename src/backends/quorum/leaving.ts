@@ -46,7 +46,7 @@ export class Leaving {
           if (found >= majority) return { found: true, shared };
           if (found + unknown < majority) return { found: false, shared };
         } else if (answers.length >= majority) {
-          // Nobody held what is unused; and whoever may have held what is forced has been told.
+          // Nobody has worked under what is unused; and whoever may have held what is forced has been told.
           return over ? { found: found > 0 && found + unknown >= majority, shared } : SOON;
         }
         if (!over) return undefined;

@@ -2,7 +2,7 @@
 --
 -- KEYS  head, forced
 -- ARGV  id, attempt, retention ms, '<channel> <the lock, as it is rung>', and JSON { reason, by } if it is
---       taken away or 'unused' if nobody ever held it
+--       taken away or 'unused' if nobody has worked under it
 -- Out   1 if the claim was there, 2 if somebody else had asked for it meanwhile, else 0
 
 local id, attempt, retentionMs, ending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[5]

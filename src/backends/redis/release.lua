@@ -1,7 +1,7 @@
 -- Leaves the queue, gives back the lock, or, by an operator, takes it away. Rings whoever is let in by it.
 --
 -- KEYS  head, claims, queue, and forced if it is taken away
--- ARGV  id, retention ms, and JSON { reason, by } if it is taken away or 'unused' if nobody ever held it
+-- ARGV  id, retention ms, and JSON { reason, by } if it is taken away or 'unused' if nobody has worked under it
 -- Out   1 if the claim was there, else 0
 
 local id, retentionMs, ending = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -1,4 +1,4 @@
--- What is to be done about a claim that ends: by its holder, because nobody ever held it, or by force.
+-- What is to be done about a claim that ends: by its holder, because nobody has worked under it, or by force.
 --
 -- In:      :name, :id, :ending (0 by its holder, 1 unused, 2 by force), :now_us
 -- Out:     one row: `ticket` (0 if there is no such claim) and `victim_bell`; `was_there`, whether it was still

@@ -42,7 +42,9 @@ const NOTHING = Buffer.alloc(0);
 /**
  * A cell is a node, and its version the transaction of its last change. The servers compare only how often a node
  * was changed since it was made; so one that is deleted or over is emptied first, and removed when nobody who has
- * seen it before can still be about to change it. Until when a cell is kept is judged by the servers' clock, too.
+ * seen it full can still be about to change it. Who saw it empty just before that, and writes only if there is none,
+ * may still meet a new one that was changed as often, if others have made that between its look and its write.
+ * Until when a cell is kept is judged by the servers' clock, too.
  * What a process that ends leaves behind is tidied up by others that leave something.
  */
 export class ZooKeeperCells implements CellStore {

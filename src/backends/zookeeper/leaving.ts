@@ -15,7 +15,7 @@ export class Leaving {
     this.#entry = entry;
   }
 
-  /** Says whether it was still there. What nobody ever held need not stay for its minimal time. */
+  /** Says whether it was still there. What nobody has worked under need not stay for its minimal time. */
   async release(place: ZooKeeperPlace, unused = false): Promise<boolean> {
     const restMs = place.heldUntilMs() - nowMs();
     return restMs > 0 && !unused ? this.#leaveLater(place, restMs) : this.remove(place);
