@@ -150,6 +150,11 @@ export function isLockError(error: unknown, code?: LockErrorCode): boolean {
   return code === undefined || ("code" in error && error.code === code);
 }
 
+/** The engine was away for a moment, so that it is worth asking again. */
+export function isOutage(error: unknown): error is LockError {
+  return isLockError(error, "backend") && error.retryable;
+}
+
 export function invalidOption(message: string, name?: string): LockError {
   return new LockError("invalid-option", message, { name });
 }

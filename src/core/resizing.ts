@@ -8,7 +8,14 @@ import type { ResourceView } from "./inspect.js";
 const LASTS_MS = 2_000;
 const AGAIN_MS = 50;
 
-const REASON = /^resized to ([1-9]\d{0,9}) permits$/;
+/** More than anybody needs, and less than what is exclusive. */
+export const MOST_PERMITS = 1_000_000_000;
+
+const REASON = /^resized to (\d+) permits$/;
+
+export function isPermits(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MOST_PERMITS;
+}
 
 /** What those are told who have to enter again with another capacity. */
 export function resizedTo(permits: number): string {
@@ -50,7 +57,7 @@ export function permitsOf({ capacity, holders: [first] }: ResourceView): Permits
 /** The number in what a resizer writes, which nobody else may. */
 export function resizeIn(text: string | undefined): number | undefined {
   const [, permits] = REASON.exec(text ?? "") ?? [];
-  return permits === undefined ? undefined : Number(permits);
+  return isPermits(Number(permits)) ? Number(permits) : undefined;
 }
 
 /** The capacity with which one claim asks, which changes when others have agreed on another. */

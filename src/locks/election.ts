@@ -1,7 +1,7 @@
 import { FirstAbort } from "../core/abort.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
-import { invalidOption, isLockError } from "../core/errors.js";
+import { invalidOption, isOutage } from "../core/errors.js";
 import type { ClaimView } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
 import { lookAt } from "../core/look.js";
@@ -81,7 +81,7 @@ export class Election {
       try {
         return await this.#seat.acquire({ ...options, wait: Infinity });
       } catch (error) {
-        if (!isLockError(error, "backend") || !error.retryable) throw error;
+        if (!isOutage(error)) throw error;
         const { name } = this;
         this.#connection.events.emit({ type: "campaign-failed", name, group: groupOf(name), error });
         await pause(RETRY_MS * (0.5 + Math.random()), options.signal);
@@ -127,7 +127,7 @@ export class Election {
     try {
       return await this.leader();
     } catch (error) {
-      if (isLockError(error, "backend") && error.retryable) return "unknown";
+      if (isOutage(error)) return "unknown";
       throw error;
     }
   }

@@ -2,7 +2,7 @@ import type { CellStore } from "../core/cells.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
-import { backendError, invalidOption, isLockError, LockError } from "../core/errors.js";
+import { backendError, invalidOption, isLockError, isOutage, LockError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import { type AcquireOptions, flag, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
@@ -200,10 +200,6 @@ function readStored(text: string): Stored {
 
 function unlessOutage(error: unknown): undefined {
   if (!isOutage(error)) throw error;
-}
-
-function isOutage(error: unknown): boolean {
-  return isLockError(error, "backend") && error.retryable;
 }
 
 /** An engine that was away for a moment is no reason to do again what was done: it is asked for one ttl. */

@@ -7,7 +7,7 @@ import type { Hold } from "../core/hold.js";
 import { lookAt } from "../core/look.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
 import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
-import { notPermits, type Permits, permitsOf, resizedTo } from "../core/resizing.js";
+import { isPermits, notPermits, type Permits, permitsOf, resizedTo } from "../core/resizing.js";
 import { timeoutError } from "../core/timeout.js";
 import { cellsOf } from "./cell.js";
 import { granted } from "./engine-lock.js";
@@ -86,7 +86,7 @@ async function storePermits(connection: Connection, name: string, permits: numbe
 async function storedPermits(connection: Connection, name: string): Promise<number | undefined> {
   const stored = await cellsOf(connection, name, "semaphore").read(cellName(name));
   const { permits } = (JSON.parse(stored?.text ?? "null") ?? {}) as { permits?: unknown };
-  return typeof permits === "number" && Number.isSafeInteger(permits) && permits > 0 ? permits : undefined;
+  return isPermits(permits) ? permits : undefined;
 }
 
 /** Somebody has come with another number of permits than we thought. */

@@ -4,13 +4,11 @@ import { invalidOption, LockError } from "../core/errors.js";
 import { SharedLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, isObject, knownOptions, readOptions } from "../core/options.js";
 import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
+import { isPermits, MOST_PERMITS } from "../core/resizing.js";
 import { granted, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
 import { permitsInForce, type ResizeOptions, resizeTo } from "./resize.js";
-
-/** More than anybody needs, and less than what is exclusive. */
-const MOST_PERMITS = 1_000_000_000;
 
 export interface PermitOptions extends Omit<AcquireOptions, "reentrant"> {
   /** How many permits at once; 1 if not given. */
@@ -67,7 +65,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     if ("reentrant" in others)
       throw invalidOption("reentrant: permits are counted, not entered again.", name);
     const most = this.#permits ?? MOST_PERMITS;
-    if (!isCount(weight) || weight > most) {
+    if (!isPermits(weight) || weight > most) {
       throw invalidOption(`weight: must be a whole number from 1 to ${most}, the number of permits.`, name);
     }
     const asked = readOptions({ name, weight, capacity: most }, others, this.#defaults);
@@ -97,12 +95,8 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
 }
 
 function checkPermits(permits: unknown, name: string): void {
-  if (isCount(permits)) return;
+  if (isPermits(permits)) return;
   throw invalidOption(`permits: must be a whole number from 1 to ${MOST_PERMITS}.`, name);
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MOST_PERMITS;
 }
 
 function ownPermits(name: string, held: number, weight: number, capacity: number): LockError {

@@ -4,17 +4,23 @@ import { Poller } from "#lib/backends/sql/poller.js";
 import { Watching } from "#lib/backends/sql/watching.js";
 import { eventually, sleep } from "#lib/testing/suite/bench.js";
 
-test("where nothing moves, looks become rare, also at more names than one look asks about", async () => {
-  let looks = 0;
+/** A database that says of every claim how many are ahead of it. */
+function linkOf(aheadOf: (ticket: number) => number) {
+  const asked = { looks: 0 };
   const link: SqlLink = {
     renewalsPerCall: 1,
     call: async (_, [list]) => {
-      looks++;
-      const asked = JSON.parse(String(list)) as readonly { name: string; ticket: string }[];
-      return asked.map(({ name, ticket }) => ({ kind: "line", name, ticket, ahead: 2 }));
+      asked.looks++;
+      const claims = JSON.parse(String(list)) as readonly { name: string; ticket: string }[];
+      return claims.map((claim) => ({ kind: "line", ...claim, ahead: aheadOf(Number(claim.ticket)) }));
     },
     close: async () => {},
   };
+  return { link, asked };
+}
+
+test("where nothing moves, looks become rare, also at more names than one look asks about", async () => {
+  const { link, asked } = linkOf(() => 2);
   const watching = new Watching();
   const poller = new Poller(link, watching);
   onTestFinished(() => poller.close());
@@ -26,28 +32,14 @@ test("where nothing moves, looks become rare, also at more names than one look a
   poller.enabled = true;
   await sleep(1_000);
   // Each pause is longer than the one before, up to a tenth of a second.
-  expect(looks).toBeGreaterThan(5);
-  expect(looks).toBeLessThan(40);
+  expect(asked.looks).toBeGreaterThan(5);
+  expect(asked.looks).toBeLessThan(40);
 });
 
 test("those who are let in together are told in a few looks, and not one by one", async () => {
   const readers = 100;
-  let looks = 0;
-  const link: SqlLink = {
-    renewalsPerCall: 1,
-    call: async (_, [list]) => {
-      looks++;
-      const asked = JSON.parse(String(list)) as readonly { name: string; ticket: string }[];
-      // The last of them is a writer.
-      return asked.map(({ name, ticket }) => ({
-        kind: "line",
-        name,
-        ticket,
-        ahead: Number(ticket) > readers ? 2 : 0,
-      }));
-    },
-    close: async () => {},
-  };
+  // The last of them is a writer.
+  const { link, asked } = linkOf((ticket) => (ticket > readers ? 2 : 0));
   const watching = new Watching();
   const poller = new Poller(link, watching);
   onTestFinished(() => poller.close());
@@ -60,6 +52,6 @@ test("those who are let in together are told in a few looks, and not one by one"
   }
   poller.enabled = true;
   await eventually("all readers are told", 5_000, () => told.length === readers);
-  expect(looks).toBeLessThan(20);
+  expect(asked.looks).toBeLessThan(20);
   expect(told).toEqual(Array.from({ length: readers }, (_, index) => index + 1));
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
-import { isLockError } from "../../core/errors.js";
+import { isOutage } from "../../core/errors.js";
 import { createLocks, type Locks, type LocksOptions } from "../../locks/locks.js";
 import { type Disguise, disguised, takeAllButOne } from "../disguise.js";
 import { asOne, type FaultProxy, startFaultProxy } from "../faults.js";
@@ -123,7 +123,7 @@ export async function eventually(
       if (await check()) return;
     } catch (error) {
       // A busy engine may fail to answer once: what counts is what it says in the end.
-      if (!isLockError(error, "backend") || !error.retryable || performance.now() > until) throw error;
+      if (!isOutage(error) || performance.now() > until) throw error;
     }
     assert(
       performance.now() < until,
