@@ -12,13 +12,15 @@ export interface Watched {
   /** Tell of what happened from this revision on, however long ago that is. */
   readonly from: bigint;
   readonly deletionsOnly: boolean;
-  /** `undefined`: what happened is not known any more; look for yourself. */
+  /** `undefined`: look for yourself, because what happened is not known any more, or not yet. */
   on(event: { readonly deleted: boolean; readonly kv: KeyValue } | undefined): void;
 }
 
 interface Standing {
   readonly watched: Watched;
   from: bigint;
+  /** The server has not yet said that it stands. */
+  isNew: boolean;
 }
 
 /** All watches of one connection on one stream. When it breaks, they go on at the revision they had reached. */
@@ -38,7 +40,7 @@ export class Watcher {
 
   watch(watched: Watched): () => void {
     const id = String(++this.#lastId);
-    const standing = { watched, from: watched.from };
+    const standing = { watched, from: watched.from, isNew: true };
     this.#standing.set(id, standing);
     if (this.#stream !== undefined) this.#create(this.#stream, id, standing);
     else void this.#open();
@@ -112,7 +114,7 @@ export class Watcher {
   }
 
   /** Says whether the watch stands, or has ended as it may. */
-  #hear({ watch_id, canceled, compact_revision, events }: WatchResponse): boolean {
+  #hear({ header, watch_id, created, canceled, compact_revision, events }: WatchResponse): boolean {
     const standing = this.#standing.get(watch_id);
     if (standing === undefined) return !(canceled && watch_id === NO_WATCH);
     const { watched } = standing;
@@ -124,10 +126,23 @@ export class Watcher {
     }
     if (canceled) return false;
     this.#failures = 0;
+    if (created && standing.isNew) {
+      standing.isNew = false;
+      if (watched.deletionsOnly && BigInt(header.revision) >= standing.from)
+        void this.#look(watch_id, standing);
+    }
     for (const { type, kv } of events) {
       standing.from = BigInt(kv.mod_revision) + 1n;
       watched.on({ deleted: type === EVENT_DELETE, kv });
     }
     return true;
+  }
+
+  /** What happened before the watch stood, servers tell every 100 ms only. A lock must not be idle for so long. */
+  async #look(id: Long, standing: Standing): Promise<void> {
+    const { key } = standing.watched;
+    // Without an answer, the watch will tell.
+    const seen = await this.#rpc.range({ key, keys_only: true }).catch(() => undefined);
+    if (seen?.kvs.length === 0 && this.#standing.get(id) === standing) standing.watched.on(undefined);
   }
 }
