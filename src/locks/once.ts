@@ -4,7 +4,15 @@ import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { backendError, invalidOption, isLockError, isOutage, LockError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
-import { type AcquireOptions, flag, knownOptions } from "../core/options.js";
+import {
+  type AcquireOptions,
+  checkSignal,
+  flag,
+  knownOptions,
+  noteText,
+  ttlOption,
+  waitOption,
+} from "../core/options.js";
 import { pause } from "../core/pause.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
@@ -72,7 +80,7 @@ export class OnlyOnce<T> {
     this.#lock = lock;
     this.#options = options;
     knownOptions(options, KNOWN, `once "${name}"`);
-    const { keep, fingerprint, keepErrors } = options;
+    const { keep, fingerprint, keepErrors, wait, ttl, note, signal } = options;
     this.#keepMs = durationMs("keep", keep, { minMs: 1_000, maxMs: LONGEST_KEEP_MS });
     if (
       fingerprint !== undefined &&
@@ -83,10 +91,16 @@ export class OnlyOnce<T> {
         name,
       );
     if (keepErrors !== undefined) flag("keepErrors", keepErrors);
+    // What the lock would refuse is refused also where a result is stored, and nobody needs the lock.
+    if (wait !== undefined) waitOption(wait);
+    if (ttl !== undefined) ttlOption(ttl);
+    if (note !== undefined) noteText(note);
+    checkSignal(signal, name);
   }
 
   async call(fn: Callback<T>): Promise<Once<T>> {
     this.#connection.assertNotClosed(this.#name);
+    this.#options.signal?.throwIfAborted();
     // Only a short cut: whoever comes in an outage waits for the lock, and asks again there.
     const known = await this.#known().catch(unlessOutage);
     if (known !== undefined) return known;

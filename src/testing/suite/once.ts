@@ -229,10 +229,17 @@ export const once: readonly Case[] = [
       const never = () => assert.fail("it ran");
       const bad: object[] = [{}, { keep: 0 }, { keep: "soon" }, { keep: Infinity }, { keep: "1h", for: 1 }];
       bad.push({ keep: "1h", fingerprint: 5 }, { keep: "1h", fingerprint: "x".repeat(1_001) });
-      bad.push({ keep: "1h", keepErrors: 1 }, { keep: "1h", wait: -1 });
+      bad.push({ keep: "1h", keepErrors: 1 }, { keep: "1h", wait: -1 }, { keep: "1h", ttl: 0 });
+      bad.push({ keep: "1h", note: 5 }, { keep: "1h", signal: "now" });
+      const done = bench.name();
+      await locks.once(done, { keep: "1h" }, () => "stored");
       for (const options of bad) {
-        await assert.rejects(locks.once(key, options as never, never), { code: "invalid-option" });
+        for (const name of [key, done])
+          await assert.rejects(locks.once(name, options as never, never), { code: "invalid-option" });
       }
+      const reason = new Error("no longer wanted");
+      const asked = locks.once(done, { keep: "1h", signal: AbortSignal.abort(reason) }, never);
+      await assert.rejects(asked, reason);
       await assert.rejects(locks.once(key, { keep: "1h" }, 5 as never), { code: "invalid-option" });
       // As with other calls that can do without options; this one cannot.
       await assert.rejects(locks.once(key, ...([never] as unknown as [never, never])), /how long .* is kept/);
