@@ -51,6 +51,13 @@ export class Bench {
     return this.#track(createLocks(wrap(this.harness.open()), options));
   }
 
+  /** Connected already: for what is about to be timed. */
+  async opened(...args: Parameters<Bench["connect"]>): Promise<Locks> {
+    const locks = this.connect(...args);
+    await locks.inspect(this.name());
+    return locks;
+  }
+
   #drain(name: string): Promise<void> {
     if (this.#drainer === undefined) {
       const drainer = createLocks(this.harness.open());

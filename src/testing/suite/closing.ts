@@ -77,11 +77,11 @@ export const closing: readonly Case[] = [
     waits: true,
     async run(bench) {
       const name = bench.name();
+      const other = await bench.opened();
       const locks = bench.connect({ ttl: TTL_MS });
       let release: () => void = () => {};
       const { run } = await begin(locks, name, () => new Promise<void>((resolve) => (release = resolve)));
       await locks.close({ drain: 20, abort: 20 });
-      const other = bench.connect();
       assert.equal(await other.mutex(name).tryAcquire(), null);
       assert.equal((await other.mutex(name).acquire()).held, true);
       release();

@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import type { Backend } from "../../core/backend.js";
 import { LockTimeoutError } from "../../core/errors.js";
 import type { LockEvent } from "../../core/events.js";
-import { type Case, queued, SLACK_MS } from "./bench.js";
+import { type Case, queued, SLACK_MS, TTL_MS } from "./bench.js";
 
 /** An engine whose notifications are all lost. */
 function withoutRings(backend: Backend): Backend {
@@ -155,9 +155,10 @@ export const seeing: readonly Case[] = [
     name: "a forced holder that was not rung learns the reason by its next renewal",
     async run(bench) {
       const name = bench.name();
-      const deaf = bench.connect({ ttl: 900 }, withoutRings);
+      const operator = await bench.opened();
+      const deaf = await bench.opened({ ttl: TTL_MS * 2 }, withoutRings);
       const lease = await deaf.mutex(name).acquire();
-      await bench.connect().forceRelease(name, { reason: "must go" });
+      await operator.forceRelease(name, { reason: "must go" });
       if (!lease.signal.aborted) await once(lease.signal, "abort");
       assert.deepEqual([lease.signal.reason.loss, lease.signal.reason.reason], ["forced", "must go"]);
     },
