@@ -110,7 +110,8 @@ export const all: readonly Case[] = [
       const lease = await taking;
       const takenAt = performance.now();
       await sleep(TTL_MS / 2);
-      assert.equal(lease.held, true);
+      // A busy machine may have slept for longer.
+      if (performance.now() - takenAt < TTL_MS * 0.6) assert.equal(lease.held, true);
       await bench.connect().mutex(first).acquire();
       assert.equal(lease.held, false);
       const tookMs = performance.now() - takenAt;

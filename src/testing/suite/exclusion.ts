@@ -159,7 +159,7 @@ export const exclusion: readonly Case[] = [
     async run(bench) {
       const lease = await bench.connect().mutex(bench.name()).acquire({ wait: 1 });
       assert.equal(lease.held, true);
-      assert(lease.remainingMs() > 15_000 * (bench.harness.trustedShare ?? 1) - SLACK_MS * 10);
+      assert(lease.remainingMs() > 15_000 * (bench.harness.trustedShare ?? 1) - SLACK_MS * 5);
     },
   },
 ];

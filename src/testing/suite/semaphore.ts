@@ -76,9 +76,9 @@ export const semaphore: readonly Case[] = [
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
+      const [locks, dead] = [await bench.opened(), await bench.opened()];
       const kept = await bench.connect({ ttl: TTL_MS }).semaphore(name, 3).acquire();
-      await bench.connect().semaphore(name, 3).acquire({ ttl: TTL_MS, renew: false, weight: 2 });
-      const locks = bench.connect();
+      await dead.semaphore(name, 3).acquire({ ttl: TTL_MS, renew: false, weight: 2 });
       assert.equal(await locks.semaphore(name, 3).tryAcquire(), null);
       const lease = await locks.semaphore(name, 3).acquire({ weight: 2 });
       assert.equal(lease.held && kept.held, true);
