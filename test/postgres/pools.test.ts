@@ -58,7 +58,8 @@ test("behind PgBouncer in transaction mode locks work, waiters poll, and guarant
   await lease.release();
   const releasedAt = performance.now();
   const next = await waiting;
-  expect(performance.now() - releasedAt).toBeLessThan(1_000);
+  // Its heartbeat would tell it after ten.
+  expect(performance.now() - releasedAt).toBeLessThan(3_000);
   // And who holds is told when it is forced out, though nobody can ring.
   const told = new Promise((resolve) => next.signal.addEventListener("abort", resolve));
   await one.forceRelease("a", { reason: "must go" });

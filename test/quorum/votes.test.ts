@@ -102,11 +102,16 @@ test("who only tries while votes are split gives up before what it may get is wo
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const locks = quorum.open();
   await locks.mutex("a").run(() => undefined);
-  await quorum.plant(0, "a", voteOf("one"));
-  await quorum.plant(1, "a", voteOf("two"));
-  const startedAt = performance.now();
-  expect(await locks.mutex("a").tryAcquire({ ttl: 150 })).toBeNull();
-  expect(performance.now() - startedAt).toBeLessThan(120);
+  const tookMs: number[] = [];
+  for (let round = 0; round < 5; round++) {
+    await quorum.plant(0, "a", voteOf("one"));
+    await quorum.plant(1, "a", voteOf("two"));
+    const startedAt = performance.now();
+    expect(await locks.mutex("a").tryAcquire({ ttl: 150 })).toBeNull();
+    tookMs.push(performance.now() - startedAt);
+  }
+  // All its rounds would take much longer. A busy machine may need more than a third of the ttl, but not every time.
+  expect(Math.min(...tookMs)).toBeLessThan(120);
 });
 
 test("a server that is lost between its vote and the second phase costs another round, not an error", async () => {
@@ -139,7 +144,8 @@ test("readers of one process who come together are let in together", async () =>
   };
   const startedAt = performance.now();
   await Promise.all(["one", "two", "three", "four"].map(read));
-  expect(performance.now() - startedAt).toBeLessThan(400);
+  // One by one, each but the first would sleep for 250 ms at least.
+  expect(performance.now() - startedAt).toBeLessThan(700);
 });
 
 test("where enough servers answer, but not the same, nobody is told that too few can be relied on", async () => {
