@@ -1,11 +1,9 @@
 import type { Renewal } from "../../core/backend.js";
 import { worthWatching } from "../../core/claim.js";
+import { MOST_QUESTIONS } from "./messages.js";
 import type { EtcdPlace } from "./place.js";
 import type { EtcdRpc } from "./rpc.js";
 import { type Session, textOf } from "./session.js";
-
-/** As many questions as etcd allows in one transaction by default. */
-const MOST_QUESTIONS = 128;
 
 /** One refreshing for all places of a session. What was granted stays granted; who waits is told of its turn. */
 export async function heartbeat(

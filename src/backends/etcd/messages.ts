@@ -160,6 +160,8 @@ export const TARGET = { creation: 1, change: 2, value: 3 } as const;
 /** A filter of watches: tell of deletions only. */
 export const NO_PUTS = 0;
 export const EVENT_DELETE = 1;
+/** As many as etcd allows in one transaction by default. */
+export const MOST_QUESTIONS = 128;
 
 /** A 64-bit number. */
 export type Long = string;

@@ -1,4 +1,11 @@
-import { EVENT_DELETE, type KeyValue, type Long, NO_PUTS, type WatchResponse } from "./messages.js";
+import {
+  EVENT_DELETE,
+  type KeyValue,
+  type Long,
+  MOST_QUESTIONS,
+  NO_PUTS,
+  type WatchResponse,
+} from "./messages.js";
 import type { EtcdRpc, WatchStream } from "./rpc.js";
 
 const FIRST_RETRY_MS = 20;
@@ -27,6 +34,9 @@ interface Standing {
 export class Watcher {
   readonly #rpc: EtcdRpc;
   readonly #standing = new Map<Long, Standing>();
+  /** The server has begun them behind its newest revision. */
+  readonly #behind = new Map<Long, Standing>();
+  #looking = false;
   #stream: WatchStream | undefined;
   #opening = false;
   #lastId = 0;
@@ -58,6 +68,7 @@ export class Watcher {
     this.#closed = true;
     clearTimeout(this.#retry);
     this.#standing.clear();
+    this.#behind.clear();
     this.#stream?.cancel();
   }
 
@@ -128,8 +139,10 @@ export class Watcher {
     this.#failures = 0;
     if (created && standing.isNew) {
       standing.isNew = false;
-      if (watched.deletionsOnly && BigInt(header.revision) >= standing.from)
-        void this.#look(watch_id, standing);
+      if (watched.deletionsOnly && BigInt(header.revision) >= standing.from) {
+        this.#behind.set(watch_id, standing);
+        void this.#look();
+      }
     }
     for (const { type, kv } of events) {
       standing.from = BigInt(kv.mod_revision) + 1n;
@@ -138,11 +151,26 @@ export class Watcher {
     return true;
   }
 
-  /** What happened before the watch stood, servers tell every 100 ms only. A lock must not be idle for so long. */
-  async #look(id: Long, standing: Standing): Promise<void> {
-    const { key } = standing.watched;
-    // Without an answer, the watch will tell.
-    const seen = await this.#rpc.range({ key, keys_only: true }).catch(() => undefined);
-    if (seen?.kvs.length === 0 && this.#standing.get(id) === standing) standing.watched.on(undefined);
+  /**
+   * What happened before a watch stood, servers tell every 100 ms only. A lock must not be idle for so long; and
+   * those who come together are looked up together.
+   */
+  async #look(): Promise<void> {
+    if (this.#looking) return;
+    this.#looking = true;
+    while (this.#behind.size > 0) {
+      const some = [...this.#behind].slice(0, MOST_QUESTIONS);
+      for (const [id] of some) this.#behind.delete(id);
+      const success = some.map(([, { watched }]) => ({
+        request_range: { key: watched.key, keys_only: true },
+      }));
+      // Without an answer, the watches will tell.
+      const seen = await this.#rpc.txn({ success }).catch(() => undefined);
+      for (const [index, [id, standing]] of some.entries()) {
+        const isGone = seen?.responses[index]?.response_range?.kvs.length === 0;
+        if (isGone && this.#standing.get(id) === standing) standing.watched.on(undefined);
+      }
+    }
+    this.#looking = false;
   }
 }
