@@ -74,11 +74,14 @@ async function runAtOnce(dist: string, file: string, pattern: string): Promise<O
   });
   await new Promise((resolve) => child.on("exit", resolve));
   const { testResults } = JSON.parse(await readFile(report, "utf8")) as {
-    testResults: { assertionResults: { fullName: string; status: string }[] }[];
+    testResults: { message: string; assertionResults: { fullName: string; status: string }[] }[];
   };
   const results = testResults.flatMap(({ assertionResults }) => assertionResults);
   const named = (status: string) => results.filter((one) => one.status === status).map((one) => one.fullName);
-  return { passed: named("passed"), failed: named("failed") };
+  const outcome = { passed: named("passed"), failed: named("failed") };
+  if (outcome.passed.length + outcome.failed.length === 0)
+    throw new Error(`no test of ${file} has run: ${testResults.map(({ message }) => message).join()}`);
+  return outcome;
 }
 
 function literally(text: string): string {
