@@ -1,4 +1,5 @@
 import type { CircleStep } from "./circle.js";
+import { decimalJson } from "./decimal-json.js";
 import type { ClaimView } from "./inspect.js";
 
 export type LockErrorCode =
@@ -48,6 +49,11 @@ export class LockError extends Error {
 
   override get name(): string {
     return this.constructor.name;
+  }
+
+  toJSON(): Record<string, unknown> {
+    const { name, message } = this;
+    return { name, message, ...decimalJson(this) };
   }
 }
 

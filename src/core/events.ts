@@ -1,4 +1,5 @@
 import { channel, tracingChannel } from "node:diagnostics_channel";
+import { writable } from "./decimal-json.js";
 import type { LockError, Loss } from "./errors.js";
 
 interface About {
@@ -63,8 +64,9 @@ export class Events {
     return this.#listener !== undefined || CHANNELS[type].hasSubscribers;
   }
 
-  emit(event: LockEvent): void {
-    const topic = CHANNELS[event.type];
+  emit(record: LockEvent): void {
+    const topic = CHANNELS[record.type];
+    const event = writable(record);
     if (topic.hasSubscribers) topic.publish(event);
     if (this.#listener === undefined) return;
     // A listener that throws must not break a lock; whoever wrote it still wants to know.

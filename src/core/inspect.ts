@@ -1,6 +1,7 @@
 import type { ClaimRecord, ResourceRecord } from "./backend.js";
 import type { CircleStep } from "./circle.js";
 import { admit, type Owner, tokenOf } from "./claim.js";
+import { writable } from "./decimal-json.js";
 import { formatMs } from "./duration.js";
 
 /** A claim as people may see it: everything but its id. */
@@ -35,14 +36,14 @@ export function viewOf(record: ResourceRecord): ResourceView {
 }
 
 function claimView(claim: ClaimRecord): ClaimView {
-  return {
+  return writable({
     token: tokenOf(claim.ticket),
     weight: claim.weight,
     note: claim.note,
     owner: claim.owner,
     ageMs: Math.max(0, Math.round(claim.ageMs)),
     remainingMs: Math.max(0, Math.round(claim.remainingMs)),
-  };
+  });
 }
 
 /** `billing on web-3, process 4711` */

@@ -1,4 +1,5 @@
 import { channel } from "node:diagnostics_channel";
+import { writable } from "../core/decimal-json.js";
 import { LockError, StaleTokenError } from "../core/errors.js";
 import { canonicalName, groupOf, type LockName } from "../core/names.js";
 
@@ -83,7 +84,7 @@ export function admit({ lock, resource, token }: Pass, highest: bigint): void {
       token,
       highest,
     };
-    refused.publish(event);
+    refused.publish(writable(event));
   }
   throw new StaleTokenError(lock, { resource, token, highest });
 }

@@ -37,6 +37,8 @@ async function perform<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Pro
     return value;
   } catch (error) {
     await giveBack(lease);
+    // A loss was made by a timer or a message: whoever reads its stack looks for the run that it has ended.
+    if (lease.holds.some((hold) => hold.lost === error)) Error.captureStackTrace(error as Error, perform);
     throw error;
   }
 }

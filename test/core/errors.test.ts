@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -86,6 +87,24 @@ describe("an error", () => {
       expect(error.stack).toContain("errors.test.ts");
     }
   });
+
+  test.each(["the loss", "the callback, with the loss"])(
+    "of a lease that is lost leads to the run that it has ended, if that is ended by %s",
+    async (by) => {
+      await using locks = createLocks(memory());
+      async function nightly(): Promise<void> {
+        await locks.mutex("x").run(async ({ signal }) => {
+          const told = once(signal, "abort");
+          await locks.forceRelease("x", { reason: "stuck" });
+          await told;
+          if (by !== "the loss") throw signal.reason;
+        });
+      }
+      const error: unknown = await nightly().catch((reason: unknown) => reason);
+      expect(isLockError(error, "lost")).toBe(true);
+      expect((error as Error).stack).toMatch(/nightly .*errors\.test\.ts/);
+    },
+  );
 
   test("shows in a log what happened, and not the mark by which it is recognised", () => {
     for (const error of named) {

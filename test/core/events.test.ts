@@ -79,11 +79,11 @@ describe("diagnostics channels", () => {
   test("what happens to a lock is published, with its name and token", async () => {
     const types = ["acquired", "released", "lost", "timeout", "forced", "slow-wait"] as const;
     const heard = Object.fromEntries(types.map((type) => [type, hear(type)]));
-    const locks = createLocks(memory(), { ttl: 100 });
+    const locks = createLocks(memory(), { ttl: 1_000 });
     const mutex = locks.mutex(["group", "x"]);
     await mutex.run(() => undefined);
     const lease = await mutex.acquire();
-    await mutex.acquire({ wait: 150 }).catch(() => undefined);
+    await mutex.acquire({ wait: 1_500 }).catch(() => undefined);
     await locks.forceRelease(["group", "x"], { reason: "stuck", by: "ada" });
     await expect.poll(() => lease.signal.aborted).toBe(true);
     for (const type of types) {

@@ -1,6 +1,10 @@
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
 import { shared } from "../servers/shared.js";
-import { run, start } from "./program.js";
+import { compiled, run, start } from "./program.js";
 
 const REDIS = JSON.stringify({ url: (await shared("redis")).url, prefix: `process-${process.pid}` });
 
@@ -111,6 +115,35 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
       }
     },
   );
+
+  test("many connections are one listener, of which Node need not warn", async () => {
+    const program = start(`
+      for (let round = 0; round < 20; round++) createLocks(memory(), { closeOnSigterm: true });
+      setInterval(() => {}, 1_000);
+      await sleep(50);
+      console.log("ready");
+    `);
+    await program.printed("ready");
+    program.kill("SIGTERM");
+    expect(await program.ended).toMatchObject({ signal: "SIGTERM", out: "ready\n", err: "" });
+  });
+
+  test("two copies of the package do not take each other for a handler of the user's", async ({
+    onTestFinished,
+  }) => {
+    const folder = await mkdtemp(join(tmpdir(), "locktender-copy-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await cp(fileURLToPath(compiled("")), folder, { recursive: true });
+    await writeFile(join(folder, "package.json"), '{ "type": "module" }');
+    const program = start(`${HOLDER}
+      const copy = await import(${JSON.stringify(pathToFileURL(join(folder, "index.js")).href)});
+      await copy.connect("memory:", { closeOnSigterm: true });
+      console.log("ready");
+    `);
+    await program.printed("ready");
+    program.kill("SIGTERM");
+    expect(await program.ended).toMatchObject({ signal: "SIGTERM", out: "ready\n" });
+  });
 
   test("a connection that was closed before leaves no handler behind", async () => {
     const { out } = await run(`

@@ -147,6 +147,16 @@ describe.concurrent.each(LIBRARIES)("a server that cannot be used, by %s", (libr
     expectQuietEnd(ended);
   });
 
+  test("sentinels that never answer are an error within the bound, and do not keep a program alive", async () => {
+    const { ended, outcomes } = await tell(library, {
+      silent: `redis+sentinel://u:${SECRET}@127.0.0.1:${stranger("silent")}/main`,
+    });
+    expect(outcomes.silent).toMatchObject({ code: "backend", retryable: true });
+    expect(outcomes.silent?.shown).not.toContain(SECRET);
+    expect(outcomes.silent?.tookMs).toBeLessThan(PROMPTLY_MS);
+    expectQuietEnd(ended);
+  });
+
   test("sentinels that are not there are an error within the bound, and do not keep a program alive", async () => {
     const { ended, outcomes } = await tell(library, {
       gone: `redis+sentinel://u:${SECRET}@127.0.0.1:1,127.0.0.1:2/main`,

@@ -1,6 +1,6 @@
 import { fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
-import type { RedisAddress, RedisHost } from "./url.js";
+import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
 /** The part of an ioredis client (`Redis` or `Cluster`, version 5 or 6) that is used here. */
 export interface IoredisLike {
@@ -136,7 +136,8 @@ async function subscribe(
 /** A client of our own: nothing is queued while offline and nothing is sent twice behind our back. */
 export async function openIoredis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
   const { Redis, Cluster } = await load();
-  const { username, password, tls, db } = address;
+  const { username, password, tls, db, hosts } = address;
+  const hostMs = patienceWithOneOf(hosts, timeoutMs);
   const common = {
     username,
     password,
@@ -154,12 +155,11 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
   const retryStrategy = (attempt: number) => Math.min(attempt * 50, 1_000);
   const client =
     address.kind === "cluster"
-      ? new Cluster(address.hosts, {
+      ? new Cluster(hosts, {
           lazyConnect: true,
           enableOfflineQueue: false,
           enableReadyCheck: false,
-          // Its hosts are asked one after the other: one that is silent leaves time for the next.
-          slotsRefreshTimeout: address.hosts.length > 1 ? timeoutMs / 2 : timeoutMs,
+          slotsRefreshTimeout: hostMs,
           // The default of 16 attempts would outlast the time that a request may take.
           maxRedirections: 4,
           // While a slot moves, we have a better answer than to try the same again.
@@ -172,8 +172,16 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
       : new Redis({
           ...common,
           ...(address.kind === "sentinel"
-            ? { sentinels: address.hosts, name: address.master, sentinelRetryStrategy: retryStrategy, db }
-            : { ...address.hosts[0], db }),
+            ? {
+                sentinels: hosts,
+                name: address.master,
+                db,
+                sentinelRetryStrategy: retryStrategy,
+                // It would wait for ever for the answer of the first.
+                sentinelCommandTimeout: hostMs,
+                connectTimeout: hostMs,
+              }
+            : { ...hosts[0], db }),
           retryStrategy,
         });
   let lastError: unknown;

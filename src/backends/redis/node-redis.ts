@@ -1,6 +1,6 @@
 import { fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
-import type { RedisAddress, RedisHost } from "./url.js";
+import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
 interface ScriptOptions {
   readonly keys: string[];
@@ -213,8 +213,7 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     ...(tls ? { tls } : {}),
   };
   const common = { username, password, disableOfflineQueue: true, name: "locktender" };
-  // Hosts are asked for the cluster's nodes one after the other: one that is silent leaves time for the next.
-  const hostMs = hosts.length > 1 ? timeoutMs / 2 : timeoutMs;
+  const hostMs = patienceWithOneOf(hosts, timeoutMs);
   const client =
     address.kind === "cluster"
       ? createCluster({
@@ -229,11 +228,16 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
             name: master,
             sentinelRootNodes: hosts,
             nodeClientOptions: { ...common, socket, database: db },
-            sentinelClientOptions: { socket },
+            sentinelClientOptions: {
+              socket: { ...socket, connectTimeout: hostMs, socketTimeout: hostMs },
+              // The one that it goes on listening to is idle otherwise, and would be given up for that.
+              pingInterval: hostMs / 2,
+            },
           })
         : createClient({ ...common, database: db, socket: { ...socket, ...hosts[0] } });
   const close = async () => {
-    await client.destroy();
+    // A sentinel's client first waits for its own attempt to connect, which may never end.
+    await within(Promise.resolve(client.destroy()), timeoutMs).catch(noop);
   };
   let lastError: Error | undefined;
   // One server is down for good with its first error; of several hosts others may be there.
@@ -252,7 +256,7 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     connecting.catch(noop);
     await within(Promise.race([connecting, failed]), timeoutMs);
   } catch (error) {
-    await close();
+    close().catch(noop);
     throw lastError ?? error;
   }
   return { ...fromNodeRedis(client, timeoutMs, close), trouble: () => lastError };

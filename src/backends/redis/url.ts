@@ -55,6 +55,11 @@ export function describeAddress(address: RedisAddress): string {
   return address.master === undefined ? hosts : `${hosts} (${address.master})`;
 }
 
+/** Hosts are asked for the others one after the other: one that is silent leaves time for the next. */
+export function patienceWithOneOf(hosts: readonly RedisHost[], timeoutMs: number): number {
+  return hosts.length > 1 ? timeoutMs / 2 : timeoutMs;
+}
+
 function invalidUrl(why: string): LockError {
   return new LockError("invalid-option", `this Redis URL cannot be used: ${why}.`);
 }
