@@ -49,8 +49,9 @@ export type Result =
 type Granted = Extract<Vote, { state: "granted" }>;
 type Refusal = Extract<Vote, { state: "refused" }>;
 type Replies = readonly (Reply<Vote> | undefined)[];
-/** A majority has voted for us, and these are their tickets by node. */
-type Elected = { readonly state: "elected"; readonly votes: ReadonlyMap<QuorumNode, Granted> };
+type Votes = ReadonlyMap<QuorumNode, Granted>;
+/** A majority has voted for us. */
+type Elected = { readonly state: "elected"; readonly votes: Votes };
 
 /** One attempt to get a majority of the nodes: all are asked at once. */
 export class Ballot {
@@ -141,45 +142,55 @@ export class Ballot {
     return result;
   }
 
-  /** The second phase, where it is needed: a majority's counters must have reached the ticket. */
-  async #handOut(votes: ReadonlyMap<QuorumNode, Granted>): Promise<Result> {
+  /** A majority's counters must have reached the ticket: where they have not, there is a second phase. */
+  async #handOut(votes: Votes): Promise<Result> {
     const majority = this.#majority;
     const drawn = [...votes.values()];
     const tickets = drawn.map(({ ticket }) => ticket);
     const ticket = this.#candidate.known ?? ticketOf(tickets, majority) ?? 0;
-    const times = drawn.map(({ remainingMs }) => remainingMs);
-    const granted: Result = { state: "granted", ticket, remainingMs: keptBy(times, majority) };
-    const others = [...votes].flatMap(([node, vote]) => (vote.ticket === ticket ? [] : [node]));
     const needed = majority - reached(tickets, ticket);
-    if (needed <= 0) {
-      // The claim shows the same ticket everywhere, but nobody has to wait for that.
-      for (const node of others) this.#settle(node, ticket).catch(() => undefined);
-      return granted;
+    const behind = needed > 0 ? this.#nodes.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket) : [];
+    const failures = needed > 0 ? await this.#raise(behind, votes, ticket, needed) : [];
+    if (failures.length > 0) {
+      for (const node of this.#nodes) this.#candidate.withdraw(node);
+      return { state: "no-quorum", reports: failures, elected: true };
     }
-    const behind = others.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket);
-    const ahead = others.filter((node) => !behind.includes(node));
-    for (const node of ahead) this.#settle(node, ticket).catch(() => undefined);
-    const unconfirmed = await gather<QuorumNode, boolean, readonly Report[]>({
+    // The claim shows the same ticket everywhere, but nobody has to wait for that. Not before it is handed out:
+    // another attempt that finds a lower one than was drawn may amount to less than what others got meanwhile.
+    for (const [node, vote] of votes)
+      if (vote.ticket !== ticket && !behind.includes(node)) this.#settle(node, ticket).catch(() => undefined);
+    const times = drawn.map(({ remainingMs }) => remainingMs);
+    return { state: "granted", ticket, remainingMs: keptBy(times, majority) };
+  }
+
+  /** Raises counters until so many more have reached the ticket, or says why not. */
+  #raise(
+    behind: readonly QuorumNode[],
+    votes: Votes,
+    ticket: number,
+    needed: number,
+  ): Promise<readonly Report[]> {
+    const voters = behind.filter((node) => votes.has(node));
+    return gather({
+      // Also those that were not heard in time: they may have voted meanwhile.
       nodes: behind,
-      ask: (node) => this.#settle(node, ticket),
+      ask: (node) => this.#settle(node, ticket, "raise"),
       timeoutMs: this.#candidate.timeoutMs,
       decide: (replies, over) => {
         const settled = replies.filter((reply) => reply !== undefined && "answer" in reply && reply.answer);
         if (settled.length >= needed) return [];
-        if (!over) return undefined;
-        const lost = behind.filter((_, index) => isNo(replies[index]));
-        return [...failuresOf(behind, replies), ...lost.map((node) => ({ node, error: NOT_THERE }))];
+        const told = voters.map((node) => replies[behind.indexOf(node)]);
+        if (!over) return told.includes(undefined) ? undefined : SOON;
+        const lost = voters.filter((_, index) => isNo(told[index]));
+        return [...failuresOf(voters, told), ...lost.map((node) => ({ node, error: NOT_THERE }))];
       },
       silent: (node) => node.silence(),
     });
-    if (unconfirmed.length === 0) return granted;
-    for (const node of this.#nodes) this.#candidate.withdraw(node);
-    return { state: "no-quorum", reports: unconfirmed, elected: true };
   }
 
-  async #settle(node: QuorumNode, ticket: number): Promise<boolean> {
+  async #settle(node: QuorumNode, ticket: number, ...how: "raise"[]): Promise<boolean> {
     const { keys, id, attempt, retentionMs } = this.#candidate;
-    const args = [id, String(attempt), String(ticket), String(retentionMs)];
+    const args = [id, String(attempt), String(ticket), String(retentionMs), ...how];
     return Number(await node.run(SCRIPTS.settle, keys.slice(0, 2), args)) === 1;
   }
 
