@@ -109,6 +109,21 @@ test("who only tries while votes are split gives up before what it may get is wo
   expect(performance.now() - startedAt).toBeLessThan(120);
 });
 
+test("who does not want it any more asks no further while votes are split", async () => {
+  const quorum = await Quorum.on(servers.ports.slice(0, 3));
+  const backend = quorum.backend();
+  await backend.claim({ ...request, name: "b" });
+  await quorum.plant(0, "a", voteOf("one"));
+  await quorum.plant(1, "a", voteOf("two"));
+  const before = await requests();
+  const unwatch = backend.watch(request, () => undefined);
+  const asked = backend.claim(request);
+  unwatch();
+  expect((await asked).state).toBe("refused");
+  // All were asked once, and told once that it was for nothing.
+  expect((await requests()) - before).toBeLessThanOrEqual(6);
+});
+
 test("readers of one process who come together are let in together", async () => {
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const backend = quorum.backend();
