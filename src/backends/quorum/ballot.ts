@@ -1,4 +1,5 @@
 import type { Gone } from "../../core/backend.js";
+import { nowMs } from "../../core/clock.js";
 import { gather, type Reply, SOON, type Soon } from "./gather.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
@@ -9,6 +10,9 @@ import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
 const ATTEMPT_MS = 200;
 
 const NOT_THERE = "it has voted, and has lost the vote again";
+
+/** Whoever had the votes that a holder lacks gives them back soon: then they are asked for, and more and more seldom. */
+const FIRST_AGAIN_MS = 5;
 
 /** What one attempt asks of every node. */
 export interface Candidate {
@@ -50,14 +54,15 @@ type Granted = Extract<Vote, { state: "granted" }>;
 type Refusal = Extract<Vote, { state: "refused" }>;
 type Replies = readonly (Reply<Vote> | undefined)[];
 type Votes = ReadonlyMap<QuorumNode, Granted>;
-/** A majority has voted for us. */
-type Elected = { readonly state: "elected"; readonly votes: Votes };
+/** A majority has voted for us; and these have for others. */
+type Elected = { readonly state: "elected"; readonly votes: Votes; readonly others: [QuorumNode, Refusal][] };
 
 /** One attempt to get a majority of the nodes: all are asked at once. */
 export class Ballot {
   readonly #nodes: readonly QuorumNode[];
   readonly #majority: number;
   readonly #candidate: Candidate;
+  readonly #startMs = nowMs();
   readonly #latecomers: [QuorumNode, Vote][] = [];
   #result: Result | undefined;
 
@@ -77,6 +82,7 @@ export class Ballot {
       late: (node, vote) => this.#late(node, vote),
       silent: (node) => node.silence(),
     });
+    if (outcome.state === "elected") this.#latecomers.push(...outcome.others);
     const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
     this.#result = result;
     for (const [node, vote] of this.#latecomers) this.#late(node, vote);
@@ -85,14 +91,14 @@ export class Ballot {
 
   #decide(replies: Replies, over: boolean): Elected | Result | Soon | undefined {
     const votes = new Map<QuorumNode, Granted>();
-    const refusals: Refusal[] = [];
+    const others: [QuorumNode, Refusal][] = [];
     const losses: Gone[] = [];
     let disagreeing: Result | undefined;
     for (const [index, reply] of replies.entries()) {
       const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
       const node = this.#nodes[index];
       if (vote?.state === "granted" && node !== undefined) votes.set(node, vote);
-      else if (vote?.state === "refused") refusals.push(vote);
+      else if (vote?.state === "refused" && node !== undefined) others.push([node, vote]);
       else if (vote?.state === "gone") losses.push(vote);
       else if (vote?.state === "max-ttl") disagreeing = vote;
     }
@@ -105,9 +111,12 @@ export class Ballot {
       const ticket = ticketOf(tickets, majority);
       const confirmed = ticket !== undefined && reached(tickets, ticket) >= majority;
       // The rest may confirm it, for less than a second phase costs.
-      return over || confirmed || this.#candidate.known !== undefined ? { state: "elected", votes } : SOON;
+      return over || confirmed || this.#candidate.known !== undefined
+        ? { state: "elected", votes, others }
+        : SOON;
     }
     if (losses.length > minority) return losses.find(({ loss }) => loss === "forced") ?? losses[0];
+    const refusals = others.map(([, refusal]) => refusal);
     const lost = refusals.length > minority;
     if (!lost && !over) return undefined;
     if (lost || refusals.length + votes.size >= majority) {
@@ -197,10 +206,14 @@ export class Ballot {
   /** It came when everything was decided: it joins what was granted, or is given back. */
   #late(node: QuorumNode, vote: Vote): void {
     const result = this.#result;
-    if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
+    if (this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
     if (result === undefined) {
       this.#latecomers.push([node, vote]);
+    } else if (vote.state === "refused") {
+      if (result.state === "granted") this.#askAgain(node);
+    } else if (vote.state !== "granted") {
+      return;
     } else if (result.state === "granted" && this.#candidate.wanted()) {
       if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
     } else if (result.state === "granted") {
@@ -211,6 +224,22 @@ export class Ballot {
       if (result.state !== "refused" || vote.sentLate) this.#candidate.withdraw(node);
       if (result.state === "refused") this.#candidate.freed();
     }
+  }
+
+  /**
+   * It had voted for somebody who came to nothing. A lease that is on just a majority is lost with one of them, and
+   * if that is by a clock that jumps, two believe.
+   */
+  #askAgain(node: QuorumNode, inMs = FIRST_AGAIN_MS): void {
+    const { keys, args, grantMs, timeoutMs } = this.#candidate;
+    const ask = async () => {
+      // Not for what may be over.
+      if (!this.#candidate.wanted() || nowMs() > this.#startMs + timeoutMs) return;
+      const vote = await node.vote(keys, args, grantMs).catch(() => undefined);
+      if (vote?.state === "refused") this.#askAgain(node, 2 * inMs);
+      else if (vote !== undefined) this.#late(node, vote);
+    };
+    setTimeout(ask, inMs).unref();
   }
 
   #reports(replies: Replies): readonly Report[] {
