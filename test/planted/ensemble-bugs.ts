@@ -113,7 +113,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       {
         file: BALLOT,
         find: "const needed = majority - reached(tickets, ticket);",
-        replace: "const needed = 0; others.length = 0;",
+        replace: "const needed = 0; votes.clear();",
       },
     ],
     caughtBy: ["test/quorum/clock.test.ts", "tokens grow also when a majority had to count"],

@@ -8,7 +8,7 @@ import { compiled, run } from "../core/program.js";
 import { blocksOf } from "../examples/blocks.js";
 import { makeCertificate } from "../servers/certificates.js";
 import { CERTIFICATE_FILE, type RedisServers, startRedisServers } from "../servers/redis.js";
-import { sleep, urlOf } from "./tools.js";
+import { Quorum, sleep, urlOf } from "./tools.js";
 
 const LIBRARIES = ["ioredis", "redis"] as const;
 const servers = await startRedisServers(3);
@@ -48,6 +48,29 @@ describe("clients that somebody brings, one for each server", () => {
     expect((await waiting).token).toBeGreaterThan(lease.token);
     await Promise.all([here.close(), there.close()]);
     expect(await Promise.all(brought.map(({ ping }) => ping()))).toEqual(["PONG", "PONG", "PONG"]);
+  });
+
+  test.each(LIBRARIES)("a vote that nobody waits for any more is not asked for, by %s", async (library) => {
+    const brought = await BROUGHT[library]();
+    onTestFinished(() => brought.forEach(({ end }) => void end()));
+    const quorum = await Quorum.on(ports, { timeout: 100 });
+    const clients = brought.map(({ client }) => client);
+    const locks = createLocks(redlock({ clients, prefix: quorum.prefix, timeout: 100 }), { ttl: "20s" });
+    await locks.mutex("a").run(() => undefined);
+    servers.nodes[2]?.process.pause();
+    try {
+      // After a question that is not answered it is greeted first; and then that is not answered, either.
+      for (let round = 0; round < 2; round++) {
+        await locks.mutex("a").run(() => undefined);
+        await sleep(300);
+      }
+    } finally {
+      servers.nodes[2]?.process.resume();
+    }
+    // What is sent on its connection because of the greeting is answered before the last of these.
+    for (let round = 0; round < 5; round++) await brought[2]?.ping();
+    expect(await quorum.claims("a")).toEqual([0, 0, 0]);
+    await locks.close();
   });
 
   test("they can be of both libraries at once, and must not be one client twice", async () => {

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { makeWrongClock } from "../servers/clock.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
-import { Quorum, sleep } from "./tools.js";
+import { Quorum, sleep, voteOf } from "./tools.js";
 
 const clock = await makeWrongClock();
 const right = await startRedisServers(3);
@@ -57,6 +57,19 @@ describe.each([
       last = token;
     }
   });
+});
+
+test("scenario S12: a lock that others had votes for when it was taken is soon on all servers, and bears it, too", async () => {
+  const quorum = await Quorum.on(ports, { timeout: "5s" });
+  for (const place of [2, 4]) await quorum.plant(place, "a", voteOf("other"));
+  const lease = await quorum.open({ ttl: "20s" }).mutex("a").acquire();
+  for (const place of [2, 4]) await askRedis(ports[place] ?? 0, "DEL", quorum.headOf("a"));
+  await expect.poll(() => quorum.claims("a"), { timeout: 4_000 }).toEqual([1, 1, 1, 1, 1]);
+  await clock.set(HOUR_MS);
+  expect(await quorum.open().mutex("a").tryAcquire()).toBeNull();
+  expect(lease.held).toBe(true);
+  expect(await lease.release()).toBe(true);
+  await quorum.nothingLeft("a", 1_000);
 });
 
 test("scenario S12: a claim that is granted while the clock of one server is wrong excludes everybody else", async () => {

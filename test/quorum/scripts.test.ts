@@ -42,8 +42,8 @@ async function claim(id: string, ask: Ask = {}): Promise<readonly (string | numb
 
 const release = (id: string, attempt: number, ...ending: string[]) =>
   client.eval(LUA.release, 2, ...KEYS, id, attempt, 1_000, "p:quorum:bell lock:a", ...ending);
-const settle = (id: string, attempt: number, ticket: number) =>
-  client.eval(LUA.settle, 2, ...KEYS, id, attempt, ticket, 1_000);
+const settle = (id: string, attempt: number, ticket: number, ...how: "raise"[]) =>
+  client.eval(LUA.settle, 2, ...KEYS, id, attempt, ticket, 1_000, ...how);
 const renew = (id: string, ticket: number) =>
   client.eval(LUA.renew, 2, ...KEYS, 1_000, id, ticket, SECOND_US);
 
@@ -89,6 +89,18 @@ describe("tickets", () => {
     expect(await settle("me", 1, second + 5)).toBe(1);
     await release("me", 1);
     expect(Number((await claim("me"))[0])).toBe(second + 6);
+  });
+
+  test("until one is handed out, a claim keeps what it has drawn if that is more", async () => {
+    const [drawn = 0] = (await claim("me")) as number[];
+    expect(await settle("me", 1, drawn - 5, "raise")).toBe(1);
+    expect((await claim("me", { attempt: 2 }))[1]).toBe(drawn);
+    expect(await settle("me", 2, drawn + 5, "raise")).toBe(1);
+    expect((await claim("me", { attempt: 3 }))[1]).toBe(drawn + 5);
+    expect(await settle("me", 3, drawn - 5)).toBe(1);
+    expect((await claim("me", { attempt: 4 }))[1]).toBe(drawn - 5);
+    await release("me", 4);
+    expect((await claim("me"))[0]).toBeGreaterThan(drawn + 5);
   });
 
   test("who asks for one far ahead does not use up those of the others", async () => {

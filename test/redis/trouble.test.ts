@@ -5,7 +5,7 @@ import { redis } from "locktender/redis";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
-import { LIBRARIES, look, open, queued } from "./tools.js";
+import { LIBRARIES, look, open, proxyTo, queued } from "./tools.js";
 
 let server: RedisSingle;
 beforeAll(async () => {
@@ -59,6 +59,21 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     expect(leases[4]?.signal.reason).toMatchObject({ code: "lost" });
     expect(events.some(({ type }) => type === "renew-failed")).toBe(true);
     await client.del(key);
+  });
+
+  test("a connection that breaks on the way is said to be just that, and not what a library is set up to do then", async () => {
+    const { proxy, url } = await proxyTo(server.url);
+    const locks = open({ ...options("broken"), url });
+    await locks.mutex("a").run(() => undefined);
+    const cut = proxy.cutBeforeReply();
+    const error = await locks
+      .mutex("a")
+      .tryAcquire()
+      .catch((thrown: unknown) => thrown);
+    await cut;
+    expect(error).toMatchObject({ code: "backend", retryable: true });
+    expect(String(error)).toMatch(/not connected|closed|ECONN/i);
+    expect(String(error)).not.toContain("maxRetriesPerRequest");
   });
 
   test("a full memory is an error that may pass, never a grant, and who holds a lock keeps it", async () => {

@@ -1,4 +1,5 @@
 import type { Gone } from "../../core/backend.js";
+import { nowMs } from "../../core/clock.js";
 import { gather, type Reply, SOON, type Soon } from "./gather.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
@@ -9,6 +10,9 @@ import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
 const ATTEMPT_MS = 200;
 
 const NOT_THERE = "it has voted, and has lost the vote again";
+
+/** Whoever had the votes that a holder lacks gives them back soon: then they are asked for, and more and more seldom. */
+const FIRST_AGAIN_MS = 5;
 
 /** What one attempt asks of every node. */
 export interface Candidate {
@@ -49,14 +53,16 @@ export type Result =
 type Granted = Extract<Vote, { state: "granted" }>;
 type Refusal = Extract<Vote, { state: "refused" }>;
 type Replies = readonly (Reply<Vote> | undefined)[];
-/** A majority has voted for us, and these are their tickets by node. */
-type Elected = { readonly state: "elected"; readonly votes: ReadonlyMap<QuorumNode, Granted> };
+type Votes = ReadonlyMap<QuorumNode, Granted>;
+/** A majority has voted for us; and these have for others. */
+type Elected = { readonly state: "elected"; readonly votes: Votes; readonly others: [QuorumNode, Refusal][] };
 
 /** One attempt to get a majority of the nodes: all are asked at once. */
 export class Ballot {
   readonly #nodes: readonly QuorumNode[];
   readonly #majority: number;
   readonly #candidate: Candidate;
+  readonly #startMs = nowMs();
   readonly #latecomers: [QuorumNode, Vote][] = [];
   #result: Result | undefined;
 
@@ -76,6 +82,7 @@ export class Ballot {
       late: (node, vote) => this.#late(node, vote),
       silent: (node) => node.silence(),
     });
+    if (outcome.state === "elected") this.#latecomers.push(...outcome.others);
     const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
     this.#result = result;
     for (const [node, vote] of this.#latecomers) this.#late(node, vote);
@@ -84,14 +91,14 @@ export class Ballot {
 
   #decide(replies: Replies, over: boolean): Elected | Result | Soon | undefined {
     const votes = new Map<QuorumNode, Granted>();
-    const refusals: Refusal[] = [];
+    const others: [QuorumNode, Refusal][] = [];
     const losses: Gone[] = [];
     let disagreeing: Result | undefined;
     for (const [index, reply] of replies.entries()) {
       const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
       const node = this.#nodes[index];
       if (vote?.state === "granted" && node !== undefined) votes.set(node, vote);
-      else if (vote?.state === "refused") refusals.push(vote);
+      else if (vote?.state === "refused" && node !== undefined) others.push([node, vote]);
       else if (vote?.state === "gone") losses.push(vote);
       else if (vote?.state === "max-ttl") disagreeing = vote;
     }
@@ -104,9 +111,12 @@ export class Ballot {
       const ticket = ticketOf(tickets, majority);
       const confirmed = ticket !== undefined && reached(tickets, ticket) >= majority;
       // The rest may confirm it, for less than a second phase costs.
-      return over || confirmed || this.#candidate.known !== undefined ? { state: "elected", votes } : SOON;
+      return over || confirmed || this.#candidate.known !== undefined
+        ? { state: "elected", votes, others }
+        : SOON;
     }
     if (losses.length > minority) return losses.find(({ loss }) => loss === "forced") ?? losses[0];
+    const refusals = others.map(([, refusal]) => refusal);
     const lost = refusals.length > minority;
     if (!lost && !over) return undefined;
     if (lost || refusals.length + votes.size >= majority) {
@@ -141,55 +151,69 @@ export class Ballot {
     return result;
   }
 
-  /** The second phase, where it is needed: a majority's counters must have reached the ticket. */
-  async #handOut(votes: ReadonlyMap<QuorumNode, Granted>): Promise<Result> {
+  /** A majority's counters must have reached the ticket: where they have not, there is a second phase. */
+  async #handOut(votes: Votes): Promise<Result> {
     const majority = this.#majority;
     const drawn = [...votes.values()];
     const tickets = drawn.map(({ ticket }) => ticket);
     const ticket = this.#candidate.known ?? ticketOf(tickets, majority) ?? 0;
-    const times = drawn.map(({ remainingMs }) => remainingMs);
-    const granted: Result = { state: "granted", ticket, remainingMs: keptBy(times, majority) };
-    const others = [...votes].flatMap(([node, vote]) => (vote.ticket === ticket ? [] : [node]));
     const needed = majority - reached(tickets, ticket);
-    if (needed <= 0) {
-      // The claim shows the same ticket everywhere, but nobody has to wait for that.
-      for (const node of others) this.#settle(node, ticket).catch(() => undefined);
-      return granted;
+    const behind = needed > 0 ? this.#nodes.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket) : [];
+    const failures = needed > 0 ? await this.#raise(behind, votes, ticket, needed) : [];
+    if (failures.length > 0) {
+      for (const node of this.#nodes) this.#candidate.withdraw(node);
+      return { state: "no-quorum", reports: failures, elected: true };
     }
-    const behind = others.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket);
-    const ahead = others.filter((node) => !behind.includes(node));
-    for (const node of ahead) this.#settle(node, ticket).catch(() => undefined);
-    const unconfirmed = await gather<QuorumNode, boolean, readonly Report[]>({
+    // The claim shows the same ticket everywhere, but nobody has to wait for that. Not before it is handed out:
+    // another attempt that finds a lower one than was drawn may amount to less than what others got meanwhile.
+    for (const [node, vote] of votes)
+      if (vote.ticket !== ticket && !behind.includes(node)) this.#settle(node, ticket).catch(() => undefined);
+    const times = drawn.map(({ remainingMs }) => remainingMs);
+    return { state: "granted", ticket, remainingMs: keptBy(times, majority) };
+  }
+
+  /** Raises counters until so many more have reached the ticket, or says why not. */
+  #raise(
+    behind: readonly QuorumNode[],
+    votes: Votes,
+    ticket: number,
+    needed: number,
+  ): Promise<readonly Report[]> {
+    const voters = behind.filter((node) => votes.has(node));
+    return gather({
+      // Also those that were not heard in time: they may have voted meanwhile.
       nodes: behind,
-      ask: (node) => this.#settle(node, ticket),
+      ask: (node) => this.#settle(node, ticket, "raise"),
       timeoutMs: this.#candidate.timeoutMs,
       decide: (replies, over) => {
         const settled = replies.filter((reply) => reply !== undefined && "answer" in reply && reply.answer);
         if (settled.length >= needed) return [];
-        if (!over) return undefined;
-        const lost = behind.filter((_, index) => isNo(replies[index]));
-        return [...failuresOf(behind, replies), ...lost.map((node) => ({ node, error: NOT_THERE }))];
+        const told = voters.map((node) => replies[behind.indexOf(node)]);
+        if (!over) return told.includes(undefined) ? undefined : SOON;
+        const lost = voters.filter((_, index) => isNo(told[index]));
+        return [...failuresOf(voters, told), ...lost.map((node) => ({ node, error: NOT_THERE }))];
       },
       silent: (node) => node.silence(),
     });
-    if (unconfirmed.length === 0) return granted;
-    for (const node of this.#nodes) this.#candidate.withdraw(node);
-    return { state: "no-quorum", reports: unconfirmed, elected: true };
   }
 
-  async #settle(node: QuorumNode, ticket: number): Promise<boolean> {
+  async #settle(node: QuorumNode, ticket: number, ...how: "raise"[]): Promise<boolean> {
     const { keys, id, attempt, retentionMs } = this.#candidate;
-    const args = [id, String(attempt), String(ticket), String(retentionMs)];
+    const args = [id, String(attempt), String(ticket), String(retentionMs), ...how];
     return Number(await node.run(SCRIPTS.settle, keys.slice(0, 2), args)) === 1;
   }
 
   /** It came when everything was decided: it joins what was granted, or is given back. */
   #late(node: QuorumNode, vote: Vote): void {
     const result = this.#result;
-    if (vote.state !== "granted" || this.#candidate.known !== undefined) return;
+    if (this.#candidate.known !== undefined) return;
     // While the second phase is under way without it, nobody knows.
     if (result === undefined) {
       this.#latecomers.push([node, vote]);
+    } else if (vote.state === "refused") {
+      if (result.state === "granted") this.#askAgain(node);
+    } else if (vote.state !== "granted") {
+      return;
     } else if (result.state === "granted" && this.#candidate.wanted()) {
       if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
     } else if (result.state === "granted") {
@@ -200,6 +224,22 @@ export class Ballot {
       if (result.state !== "refused" || vote.sentLate) this.#candidate.withdraw(node);
       if (result.state === "refused") this.#candidate.freed();
     }
+  }
+
+  /**
+   * It had voted for somebody who came to nothing. A lease that is on just a majority is lost with one of them, and
+   * if that is by a clock that jumps, two believe.
+   */
+  #askAgain(node: QuorumNode, inMs = FIRST_AGAIN_MS): void {
+    const { keys, args, grantMs, timeoutMs } = this.#candidate;
+    const ask = async () => {
+      // Not for what may be over.
+      if (!this.#candidate.wanted() || nowMs() > this.#startMs + timeoutMs) return;
+      const vote = await node.vote(keys, args, grantMs).catch(() => undefined);
+      if (vote?.state === "refused") this.#askAgain(node, 2 * inMs);
+      else if (vote !== undefined) this.#late(node, vote);
+    };
+    setTimeout(ask, inMs).unref();
   }
 
   #reports(replies: Replies): readonly Report[] {

@@ -96,7 +96,7 @@ class QuorumBackend implements Backend {
       const split = result.state === "refused" && !result.held && !queue;
       const deserted = result.state === "no-quorum" && result.elected;
       const pauseMs = backoffMs(round);
-      const last = round === MOST_ROUNDS || nowMs() + pauseMs > lastMs;
+      const last = round === MOST_ROUNDS || nowMs() + pauseMs > lastMs || !this.#wanted.has(id);
       if (!(split || deserted) || last) return this.#answer(request, result);
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }

@@ -62,12 +62,15 @@ export class QuorumNode {
     if (this.#silence.lasts) return Promise.reject(this.silence());
     let sentMs = nowMs();
     let sentLate = false;
+    let givenUp = false;
     const afterGreeting = async (client: RedisClient) => {
       // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
       const { script } = await this.#meet(client, []);
+      // Nobody would hear of the vote, and give it back.
+      if (givenUp) throw this.silence();
       sentMs = nowMs();
       sentLate = true;
-      return runScript(client, script, keys, [...args, "verify"]);
+      return client.evalText(script, keys, [...args, "verify"]);
     };
     const asked = this.#ask((client) => {
       if (this.#claim === undefined) return afterGreeting(client);
@@ -84,6 +87,7 @@ export class QuorumNode {
         return sentLate ? { ...vote, sentLate } : vote;
       },
       (error: unknown) => {
+        givenUp = true;
         this.#doubt();
         throw error;
       },

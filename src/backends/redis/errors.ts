@@ -26,7 +26,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 
 /** What the libraries say of every command while they are not connected. */
 const OFFLINE =
-  /Stream isn't writeable|client is offline|client is closed|Disconnects client|Connection is closed|Socket closed/;
+  /Stream isn't writeable|Reached the max retries|client is offline|client is closed|Disconnects client|Connection is closed|Socket closed/;
 
 /** Of a command that failed for want of a connection, and what that last complained of: what tells more. */
 export function clearer(error: unknown, trouble: unknown): unknown {

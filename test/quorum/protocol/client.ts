@@ -57,8 +57,8 @@ const handOut =
     }
     client.phase = "settling";
     for (const [node, ticket] of arrived.entries()) {
-      if (ticket > 0 && ticket < client.ticket)
-        state.messages.push(["settle", index, node, client.attempt, client.ticket]);
+      // Also where nothing was heard: it may have voted meanwhile.
+      if (ticket < client.ticket) state.messages.push(["settle", index, node, client.attempt, client.ticket]);
     }
   };
 

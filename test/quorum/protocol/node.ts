@@ -21,7 +21,7 @@ export function deliver(state: State, [kind, index, at, attempt, value]: Message
     }
     case "settle":
       if (own?.attempt !== attempt) return;
-      own.ticket = value;
+      own.ticket = Math.max(own.ticket, value);
       node.last = Math.max(node.last, value);
       if (current && client.phase === "settling") client.confirmed[at] = true;
       return;

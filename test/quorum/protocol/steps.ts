@@ -68,7 +68,7 @@ function matters({ nodes, clients, messages, now }: State, [kind, index, at, att
     case "release":
       return own !== undefined || (phase !== "done" && asked());
     case "settle":
-      return own?.attempt === attempt && phase === "settling";
+      return phase === "settling" && (own?.attempt === attempt || asked());
     case "renew":
       return own !== undefined;
   }
