@@ -66,6 +66,7 @@ export class Events {
 
   emit(record: LockEvent): void {
     const topic = CHANNELS[record.type];
+    if (!this.wants(record.type)) return;
     const event = writable(record);
     if (topic.hasSubscribers) topic.publish(event);
     if (this.#listener === undefined) return;
