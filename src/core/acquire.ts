@@ -133,6 +133,7 @@ class Wait implements PlaceListener, Cancellable {
         this.#outageSinceMs = undefined;
         this.#failures = 0;
         this.#place.acknowledge(answer.ticket, answer.remainingMs, sent);
+        this.#connection.keeper.answered(this.#place);
         this.#connection.lookout.enter(this);
         this.#connection.lookout.expect(this.name, answer.changeInMs);
         this.#ask.onWaiting?.(answer.ticket);

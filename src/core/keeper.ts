@@ -52,6 +52,16 @@ export class Keeper {
   /** The place is held from now on: its deadline is watched. */
   holds(place: Place): void {
     this.#wakeBy(place.trustedUntilMs());
+    this.answered(place);
+  }
+
+  /** If the answer was long under way, what it gave may be over before the turn of its place comes. */
+  answered(place: Place): void {
+    const atMs = nowMs();
+    const remainingMs = place.trustedUntilMs() - atMs;
+    if (place.dueMs <= atMs + (remainingMs * 2) / 3) return;
+    place.dueMs = atMs + remainingMs / 3;
+    this.#wakeBy(place.dueMs);
   }
 
   /** Asks about it now instead of when its turn comes. */

@@ -128,3 +128,33 @@ describe("an engine that does not answer", () => {
     });
   });
 });
+
+describe("an answer that was long under way", () => {
+  /** It arrives just after a beat of the watchdog, and before the next one what it gave is over. */
+  function slow(ttlMs: number) {
+    const made = breakable({ ttl: ttlMs });
+    made.backend.claim = async (request) => {
+      const answer = await made.working.claim(request);
+      await sleep(ttlMs * 0.7);
+      return answer;
+    };
+    return made;
+  }
+
+  test("gives a lease that is renewed in time", async () => {
+    const { locks, types } = slow(1_500);
+    const lease = await locks.mutex("x").acquire();
+    await sleep(1_500);
+    expect([lease.held, types()]).toEqual([true, ["acquired"]]);
+  });
+
+  test("gives a place that is kept", async () => {
+    const { locks, types } = slow(1_500);
+    const holder = await locks.mutex("x").acquire({ ttl: "60s" });
+    const waiting = locks.mutex("x").acquire();
+    await sleep(3_000);
+    expect(types()).not.toContain("place-lost");
+    await holder.release();
+    expect((await waiting).held).toBe(true);
+  });
+});

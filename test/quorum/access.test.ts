@@ -130,7 +130,7 @@ describe("the rights in docs/engines/redlock.md", () => {
 
   async function useEverything(library: "ioredis" | "redis"): Promise<void> {
     const prefix = `locktender:${++uses}`;
-    const open = () => createLocks(redlock({ url, library, prefix, fresh: true }), { ttl: "1s", wait: "1s" });
+    const open = () => createLocks(redlock({ url, library, prefix, fresh: true }), { ttl: "2s", wait: "3s" });
     const [here, there] = [open(), open()];
     const backend = redlock({ url, library, prefix });
     try {
