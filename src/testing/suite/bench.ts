@@ -26,6 +26,9 @@ export const TTL_MS = 1_000;
 /** What a test allows a busy machine on top of a promise. */
 export const SLACK_MS = 800;
 
+/** How it is told that a holder's time was up: a busy machine may have stopped this process just then. */
+export const RAN_OUT = /^(expired|paused)$/;
+
 let lastName = 0;
 
 /** The connections, processes and proxies of one case; all of them are ended with it. */
