@@ -36,15 +36,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     byChance: true,
   },
   {
-    name: "etcd: a watch that begins now instead of at the look",
-    edits: [
-      {
-        file: "backends/etcd/watcher.js",
-        find: "start_revision: String(from)",
-        replace: 'start_revision: "0"',
-      },
-      { file: "backends/etcd/watcher.js", find: "if (created && standing.isNew)", replace: "if (false)" },
-    ],
+    name: "etcd: nobody looks when a watch stands",
+    edits: [{ file: "backends/etcd/watcher.js", find: "void this.#look();", replace: "" }],
     caughtBy: [ETCD, "a connection that the server dropped"],
     // It may be watched again before the holder has left.
     byChance: true,

@@ -58,7 +58,7 @@ export class Claiming {
         await this.#desk.leaving.release(place);
         return refusal;
       }
-      return this.#answer(request, place, ahead, header.revision, kv?.mod_revision ?? "0");
+      return this.#answer(request, place, ahead, kv?.mod_revision ?? "0");
     }
     throw tooBusy(request.name);
   }
@@ -90,7 +90,7 @@ export class Claiming {
     const value = place.value(request, this.#desk.bell);
     const reads = [{ request_range: { key, keys_only: true } }, line.ahead(ticket, place)];
     const unchanged = place.written !== undefined && value.equals(place.written);
-    const { responses, header } = await this.#desk.rpc.txn(
+    const { responses } = await this.#desk.rpc.txn(
       unchanged
         ? { success: reads }
         : {
@@ -107,19 +107,18 @@ export class Claiming {
       return this.enter(request);
     }
     place.written = value;
-    return this.#answer(request, place, line.read(ahead?.response_range), header.revision, kv.mod_revision);
+    return this.#answer(request, place, line.read(ahead?.response_range), kv.mod_revision);
   }
 
   async #answer(
     request: ClaimRequest,
     place: EtcdPlace,
     ahead: readonly ListedClaim[],
-    revision: Long,
     changed: Long,
   ): Promise<Answer> {
     const ticket = place.ticket ?? 0n;
     const blockers = worthWatching(ahead, place.weight, place.capacity);
-    this.#desk.watchBlockers(place, blockers, revision);
+    this.#desk.watchBlockers(place, blockers);
     if (blockers.length > 0) {
       place.waited = true;
       return { state: "waiting", ticket, remainingMs: place.remainingMs(), changeInMs: Infinity };

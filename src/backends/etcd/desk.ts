@@ -3,7 +3,6 @@ import type { Gone, Ring } from "../../core/backend.js";
 import { Forcing } from "./forcing.js";
 import type { ListedClaim } from "./keys.js";
 import { Leaving } from "./leaving.js";
-import type { Long } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
 import type { EtcdPlace } from "./place.js";
 import { EtcdRpc } from "./rpc.js";
@@ -48,14 +47,13 @@ export class Desk {
     return place.session.gone ? { state: "gone", loss: "session" } : this.forcing.goneOf(place.id);
   }
 
-  /** Rings when one of them leaves; from the revision at which they were seen, so that nothing is missed. */
-  watchBlockers(place: EtcdPlace, blockers: readonly ListedClaim[], revision: Long): void {
+  /** Rings when one of them leaves, or has left already. */
+  watchBlockers(place: EtcdPlace, blockers: readonly ListedClaim[]): void {
     place.stopWatching();
     const stops = blockers.map(({ kv }) =>
       this.watcher.watch({
         key: kv.key,
-        from: BigInt(revision) + 1n,
-        deletionsOnly: true,
+        created: kv.create_revision,
         on: () => this.rings.get(place.id)?.(),
       }),
     );

@@ -43,7 +43,6 @@ export class Forcing {
     this.#watcher.watch({
       ...range,
       from: BigInt(revision),
-      deletionsOnly: false,
       on: (event) => {
         if (event === undefined) this.#listening = false;
         else if (!event.deleted) {

@@ -12,30 +12,36 @@ const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
 /** How later versions than 3.4 name a watch that they refuse. */
 const NO_WATCH = "-1";
+const FROM_NOW = 0;
 
 export interface Watched {
   readonly key: Buffer;
   readonly range_end?: Buffer;
   /** Tell of what happened from this revision on, however long ago that is. */
-  readonly from: bigint;
-  readonly deletionsOnly: boolean;
-  /** `undefined`: look for yourself, because what happened is not known any more, or not yet. */
+  readonly from?: bigint;
+  /** Or tell only when the key that was created then is not there any more. */
+  readonly created?: Long;
+  /** `undefined`: look for yourself, because what happened is not known. */
   on(event: { readonly deleted: boolean; readonly kv: KeyValue } | undefined): void;
 }
 
 interface Standing {
   readonly watched: Watched;
-  from: bigint;
-  /** The server has not yet said that it stands. */
-  isNew: boolean;
+  from: bigint | undefined;
 }
 
-/** All watches of one connection on one stream. When it breaks, they go on at the revision they had reached. */
+/**
+ * All watches of one connection on one stream. When it breaks, they go on at the revision they had reached, or look.
+ *
+ * Servers tell of what happened before a watch stands every 100 ms only, and as long as that lasts, also of what
+ * happens then. A lock must not be idle for so long: so who waits for a deletion watches from now on, and what may
+ * have been deleted before is looked up as soon as the watch stands.
+ */
 export class Watcher {
   readonly #rpc: EtcdRpc;
   readonly #standing = new Map<Long, Standing>();
-  /** The server has begun them behind its newest revision. */
-  readonly #behind = new Map<Long, Standing>();
+  /** They stand, and nobody has looked yet. */
+  readonly #unseen = new Map<Long, Standing>();
   #looking = false;
   #stream: WatchStream | undefined;
   #opening = false;
@@ -50,7 +56,7 @@ export class Watcher {
 
   watch(watched: Watched): () => void {
     const id = String(++this.#lastId);
-    const standing = { watched, from: watched.from, isNew: true };
+    const standing = { watched, from: watched.from };
     this.#standing.set(id, standing);
     if (this.#stream !== undefined) this.#create(this.#stream, id, standing);
     else void this.#open();
@@ -68,7 +74,7 @@ export class Watcher {
     this.#closed = true;
     clearTimeout(this.#retry);
     this.#standing.clear();
-    this.#behind.clear();
+    this.#unseen.clear();
     this.#stream?.cancel();
   }
 
@@ -77,8 +83,8 @@ export class Watcher {
       create_request: {
         key: watched.key,
         ...(watched.range_end === undefined ? undefined : { range_end: watched.range_end }),
-        start_revision: String(from),
-        filters: watched.deletionsOnly ? [NO_PUTS] : [],
+        start_revision: String(from ?? FROM_NOW),
+        filters: from === undefined ? [NO_PUTS] : [],
         watch_id: id,
       },
     });
@@ -125,7 +131,7 @@ export class Watcher {
   }
 
   /** Says whether the watch stands, or has ended as it may. */
-  #hear({ header, watch_id, created, canceled, compact_revision, events }: WatchResponse): boolean {
+  #hear({ watch_id, created, canceled, compact_revision, events }: WatchResponse): boolean {
     const standing = this.#standing.get(watch_id);
     if (standing === undefined) return !(canceled && watch_id === NO_WATCH);
     const { watched } = standing;
@@ -137,38 +143,32 @@ export class Watcher {
     }
     if (canceled) return false;
     this.#failures = 0;
-    if (created && standing.isNew) {
-      standing.isNew = false;
-      if (watched.deletionsOnly && BigInt(header.revision) >= standing.from) {
-        this.#behind.set(watch_id, standing);
-        void this.#look();
-      }
+    if (created && standing.from === undefined) {
+      this.#unseen.set(watch_id, standing);
+      void this.#look();
     }
     for (const { type, kv } of events) {
-      standing.from = BigInt(kv.mod_revision) + 1n;
+      if (standing.from !== undefined) standing.from = BigInt(kv.mod_revision) + 1n;
       watched.on({ deleted: type === EVENT_DELETE, kv });
     }
     return true;
   }
 
-  /**
-   * What happened before a watch stood, servers tell every 100 ms only. A lock must not be idle for so long; and
-   * those who come together are looked up together.
-   */
+  /** All that came to stand since the last time, together. */
   async #look(): Promise<void> {
     if (this.#looking) return;
     this.#looking = true;
-    while (this.#behind.size > 0) {
-      const some = [...this.#behind].slice(0, MOST_QUESTIONS);
-      for (const [id] of some) this.#behind.delete(id);
+    while (this.#unseen.size > 0) {
+      const some = [...this.#unseen].slice(0, MOST_QUESTIONS);
+      for (const [id] of some) this.#unseen.delete(id);
       const success = some.map(([, { watched }]) => ({
         request_range: { key: watched.key, keys_only: true },
       }));
-      // Without an answer, the watches will tell.
       const seen = await this.#rpc.txn({ success }).catch(() => undefined);
       for (const [index, [id, standing]] of some.entries()) {
-        const isGone = seen?.responses[index]?.response_range?.kvs.length === 0;
-        if (isGone && this.#standing.get(id) === standing) standing.watched.on(undefined);
+        const [found] = seen?.responses[index]?.response_range?.kvs ?? [];
+        if (found?.create_revision !== standing.watched.created && this.#standing.get(id) === standing)
+          standing.watched.on(undefined);
       }
     }
     this.#looking = false;
