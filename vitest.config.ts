@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
+import { MATRIX_ONLY } from "./test/matrix/matrix.js";
 import { SlowFirst } from "./test/support/slow-first.js";
 
 /** Tests run what is published: the compiled code. A planted bug is a changed copy of it. */
@@ -18,6 +19,7 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
+    exclude: [...configDefaults.exclude, ...(process.env.LOCKTENDER_TESTS === "everyday" ? MATRIX_ONLY : [])],
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
     // Tests mostly wait, so more files run side by side than there are cores, and within a file two tests.

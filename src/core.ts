@@ -1,5 +1,5 @@
 export type { AnyLease } from "./core/any-lease.js";
-export type { Backend, Traits } from "./core/backend.js";
+export type { Backend, Guarantees, Traits } from "./core/backend.js";
 export type { CircleStep } from "./core/circle.js";
 export type { Owner } from "./core/claim.js";
 export type { Duration } from "./core/duration.js";

@@ -3,7 +3,6 @@ import { type Ask, claimRequest } from "./ask.js";
 import type { Answer, Gone } from "./backend.js";
 import { nowMs, sendingNow } from "./clock.js";
 import type { Cancellable, Connection } from "./connection.js";
-import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError, isLockError, type LockError } from "./errors.js";
 import { Hold } from "./hold.js";
 import { POLL_MS } from "./lookout.js";
@@ -12,6 +11,7 @@ import { Place, type PlaceListener } from "./place.js";
 import { outage, queueFull, tooSlow } from "./refusals.js";
 import { AgreedCapacity } from "./resizing.js";
 import { timeoutError } from "./timeout.js";
+import { startTimer } from "./timer.js";
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
 export function acquire(connection: Connection, ask: Ask): Promise<Hold | undefined> {
@@ -181,8 +181,7 @@ class Wait implements PlaceListener, Cancellable {
       asked.then(resolve, reject);
       // The first question is always heard out: a short wait must not fail on a free lock.
       if (first || this.#deadlineMs === Infinity) return;
-      const restMs = Math.min(this.#deadlineMs - nowMs(), LONGEST_TIMER_MS);
-      const timer = setTimeout(reject, restMs, WAIT_IS_OVER);
+      const timer = startTimer(() => reject(WAIT_IS_OVER), this.#deadlineMs - nowMs());
       const stop = () => clearTimeout(timer);
       asked.then(stop, stop);
     });
@@ -231,7 +230,7 @@ class Wait implements PlaceListener, Cancellable {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
-      timer = setTimeout(resolve, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER_MS));
+      timer = startTimer(resolve, ms);
     });
     this.#wake = undefined;
     clearTimeout(timer);

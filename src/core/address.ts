@@ -1,9 +1,14 @@
 import { LockError } from "./errors.js";
 
+export interface Host {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** What a URL with one or several hosts says. Not `new URL`, which knows only one. */
 export interface Address {
   readonly scheme: string;
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  readonly hosts: readonly Host[];
   readonly username?: string;
   readonly password?: string;
   /** What follows the first slash, as it was written. */

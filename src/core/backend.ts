@@ -20,6 +20,18 @@ export interface Traits {
   readonly caveats: readonly string[];
 }
 
+/** What the engine promises, and by which library it is spoken to. */
+export interface Guarantees extends Traits {
+  /**
+   * The client library and its version, as in `"some-client 1.2.3"`, known from the first use on; `"given"` for a client
+   * that was brought along. Absent where no library is needed.
+   */
+  readonly client?: string;
+}
+
+/** What is said in place of a library that somebody else has chosen. */
+export const GIVEN = "given";
+
 export interface ClaimRequest {
   readonly name: string;
   readonly id: string;
@@ -121,6 +133,8 @@ export interface ResourceRecord {
  */
 export interface Backend {
   readonly traits: Traits;
+  /** See `Guarantees`. */
+  readonly client?: string | undefined;
   /** Enter the queue, or refresh my place, and ask. */
   claim(request: ClaimRequest): Promise<Answer>;
   /**

@@ -16,6 +16,7 @@ const FASTEST_SLEEP_MS = 5;
 let awakeOffsetMs = uptime() * 1_000 - performance.now();
 let lastMs = performance.now();
 let slept = 0;
+let jumped = 0;
 
 /**
  * How long the machine has slept since we started, as far as it has been looked at: the monotonic clock
@@ -29,9 +30,20 @@ export function lookForSleepMs(monotonicMs = performance.now()): number {
   // A clock that runs backwards or ahead of the uptime has been replaced (by fake timers, and back).
   const replaced = monotonicMs < lastMs || gapMs <= -SHORTEST_SLEEP_MS;
   if (!replaced && gapMs >= SHORTEST_SLEEP_MS) slept += gapMs;
+  if (replaced) jumped -= gapMs;
   if (replaced || gapMs >= SHORTEST_SLEEP_MS) awakeOffsetMs = offsetMs;
   lastMs = monotonicMs;
   return slept;
+}
+
+/**
+ * Our own clock without its jumps: it does not run ahead of the uptime, by more than a second, also if fake timers
+ * move the clock of this process. What other processes see of it must not depend on them.
+ */
+export function steadyMs(): number {
+  const atMs = nowMs();
+  lookForSleepMs(atMs);
+  return atMs - jumped;
 }
 
 /** What `lookForSleepMs` last found, without a system call. */

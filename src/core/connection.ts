@@ -8,6 +8,7 @@ import { Keeper } from "./keeper.js";
 import { Leftovers } from "./leftovers.js";
 import { Lookout } from "./lookout.js";
 import { groupOf } from "./names.js";
+import { pause } from "./pause.js";
 import type { Place } from "./place.js";
 
 /** Whoever gives a lock back waits while the engine may come back: for so many attempts, and for so long. */
@@ -104,7 +105,7 @@ export class Connection {
           this.#leftovers.add(place);
           throw failure;
         }
-        await new Promise((resolve) => setTimeout(resolve, RELEASE_GAP_MS * attempt));
+        await pause(RELEASE_GAP_MS * attempt);
       }
     }
   }
@@ -141,7 +142,7 @@ export class Connection {
     // Who was sent away starts to withdraw only in the turns after that.
     while (this.waits.size > 0 || this.#background.size > 0) {
       await Promise.all(this.#background);
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await pause(1);
     }
     this.#closed = true;
     this.keeper.stop();

@@ -8,9 +8,6 @@ const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 /** Longer than this is taken for a mistake; "for ever" is said with `Infinity`, where it is allowed. */
 const LONGEST_MS = 365 * 86_400_000;
 
-/** Timers of Node overflow past this and would fire at once. */
-export const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
 export interface DurationRange {
   readonly minMs?: number;
   readonly maxMs?: number;

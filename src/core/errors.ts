@@ -1,6 +1,7 @@
 import type { CircleStep } from "./circle.js";
 import { decimalJson } from "./decimal-json.js";
 import type { ClaimView } from "./inspect.js";
+import { asError, partOf } from "./shape.js";
 
 export type LockErrorCode =
   | "timeout"
@@ -152,8 +153,8 @@ export function isLockError<C extends LockErrorCode>(
   code: C,
 ): error is C extends keyof ErrorByCode ? ErrorByCode[C] : LockError & { readonly code: C };
 export function isLockError(error: unknown, code?: LockErrorCode): boolean {
-  if (typeof error !== "object" || error === null || !(BRAND in error)) return false;
-  return code === undefined || ("code" in error && error.code === code);
+  if (partOf(error, BRAND) === undefined) return false;
+  return code === undefined || partOf(error, "code") === code;
 }
 
 /** The engine was away for a moment, so that it is worth asking again. */
@@ -173,6 +174,5 @@ export function backendError(message: string, options: LockErrorOptions & { retr
 /** A rejected value as an error of ours, whatever a client library threw. */
 export function asLockError(error: unknown, what: string): LockError {
   if (isLockError(error)) return error;
-  const message = error instanceof Error ? error.message : String(error);
-  return backendError(`${what}: ${message}`, { retryable: true, cause: error });
+  return backendError(`${what}: ${asError(error).message}`, { retryable: true, cause: error });
 }

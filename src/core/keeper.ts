@@ -1,9 +1,9 @@
 import type { Backend, Renewal, RenewRequest, Waiting } from "./backend.js";
 import { lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
-import { LONGEST_TIMER_MS } from "./duration.js";
 import { asLockError } from "./errors.js";
 import type { Events } from "./events.js";
 import type { Place } from "./place.js";
+import { startTimer } from "./timer.js";
 
 const BATCH = 500;
 const SHORTEST_RETRY_MS = 20;
@@ -88,8 +88,7 @@ export class Keeper {
     if (atMs >= this.#wakeAtMs) return;
     clearTimeout(this.#timer);
     this.#wakeAtMs = atMs;
-    const delayMs = Math.min(Math.max(0, Math.ceil(atMs - nowMs())), LONGEST_TIMER_MS);
-    this.#timer = setTimeout(() => this.#tick(), delayMs);
+    this.#timer = startTimer(() => this.#tick(), atMs - nowMs());
     // A program that has finished must be able to exit while it still holds something.
     if (!this.#working) this.#timer.unref();
   }

@@ -2,6 +2,7 @@ import type { Backend } from "./backend.js";
 import { nowMs } from "./clock.js";
 import { asLockError } from "./errors.js";
 import type { Place } from "./place.js";
+import { startTimer } from "./timer.js";
 
 const SHORTEST_GAP_MS = 200;
 const LONGEST_GAP_MS = 5_000;
@@ -37,7 +38,7 @@ export class Leftovers {
   #later(place: Place, untilMs: number, gapMs: number): void {
     if (this.#stopped || nowMs() > untilMs) return;
     // Uneven, so that many do not come back at once.
-    const timer = setTimeout(
+    const timer = startTimer(
       () => {
         this.#timers.delete(timer);
         this.#underWay(this.#again(place, untilMs, gapMs));

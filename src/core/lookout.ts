@@ -1,3 +1,5 @@
+import { startTimer } from "./timer.js";
+
 /** Even if no ring arrives and nothing is about to expire, somebody asks again after this. */
 export const POLL_MS = 6_000;
 /** An engine may say "in 0 ms" again and again; it is not asked more often than this. */
@@ -41,12 +43,12 @@ export class Lookout {
     const delayMs = Math.min(Math.max(changeInMs + 1, SHORTEST_MS), POLL_MS);
     clearTimeout(post.timer);
     // Each waiter has a timer of its own that keeps the process alive.
-    post.timer = setTimeout(() => this.#look(post), delayMs).unref();
+    post.timer = startTimer(() => this.#look(post), delayMs).unref();
   }
 
   #look(post: Post): void {
     // Its answer sets the next time; should it get none, somebody looks again all the same.
-    post.timer = setTimeout(() => this.#look(post), POLL_MS).unref();
+    post.timer = startTimer(() => this.#look(post), POLL_MS).unref();
     const [first] = post.waiters;
     first?.rung();
   }

@@ -1,4 +1,5 @@
 import { nowMs } from "./clock.js";
+import { startTimer } from "./timer.js";
 
 interface Waiting {
   readonly dueMs: number;
@@ -18,19 +19,19 @@ export class Patience {
     this.timeoutMs = timeoutMs;
   }
 
-  /** Settles as the work does, or with that error when its time is up. */
-  bound<T>(work: Promise<T>, failed: (error: unknown) => Error, late: () => Error): Promise<T> {
+  /** Settles as the work does, or with that error when its time is up. `failed` may try again instead. */
+  bound<T>(work: Promise<T>, failed: (error: unknown) => Error | Promise<T>, late: () => Error): Promise<T> {
     return new Promise((resolve, reject) => {
-      const waiting = { dueMs: nowMs() + this.timeoutMs, tooLate: () => reject(late()) };
+      const waiting = { dueMs: nowMs() + this.timeoutMs, tooLate: () => settle(late, resolve, reject) };
       this.#add(waiting);
-      work.then(
+      Promise.resolve(work).then(
         (value) => {
           this.#remove(waiting);
           resolve(value);
         },
         (error: unknown) => {
           this.#remove(waiting);
-          reject(failed(error));
+          settle(() => failed(error), resolve, reject);
         },
       );
     });
@@ -38,7 +39,7 @@ export class Patience {
 
   #add(waiting: Waiting): void {
     this.#waiting.add(waiting);
-    if (this.#timer === undefined) this.#timer = setTimeout(() => this.#look(), this.timeoutMs);
+    if (this.#timer === undefined) this.#timer = startTimer(() => this.#look(), this.timeoutMs);
     else if (this.#waiting.size === 1) this.#timer.ref();
   }
 
@@ -52,11 +53,26 @@ export class Patience {
     for (const waiting of this.#waiting) {
       const restMs = waiting.dueMs - nowMs();
       if (restMs > 0) {
-        this.#timer = setTimeout(() => this.#look(), Math.ceil(restMs));
+        this.#timer = startTimer(() => this.#look(), restMs);
         return;
       }
       this.#waiting.delete(waiting);
       waiting.tooLate();
     }
+  }
+}
+
+function settle<T>(
+  outcome: () => Error | Promise<T>,
+  resolve: (value: Promise<T>) => void,
+  reject: (error: unknown) => void,
+): void {
+  try {
+    const instead = outcome();
+    if (instead instanceof Promise) resolve(instead);
+    else reject(instead);
+  } catch (broken) {
+    // What is done about a failure may touch the caller's own objects. Thrown in a timer, it would end the process.
+    reject(broken);
   }
 }

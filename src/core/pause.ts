@@ -1,4 +1,5 @@
 import { onAbort } from "./abort.js";
+import { startTimer } from "./timer.js";
 
 /** Rejects with the signal's own reason when it aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -11,7 +12,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
             clearTimeout(timer);
             reject(signal.reason);
           });
-    const timer = setTimeout(() => {
+    const timer = startTimer(() => {
       off?.();
       resolve();
     }, ms);

@@ -1,5 +1,5 @@
 import { onAbort } from "./abort.js";
-import { LONGEST_TIMER_MS } from "./duration.js";
+import { startTimer } from "./timer.js";
 
 /** One at a time inside this process, first come, first served. */
 export class Turns {
@@ -38,7 +38,7 @@ export class Turns {
         end();
         resolve(false);
       };
-      const timer = setTimeout(onTime, Math.min(waitMs, LONGEST_TIMER_MS));
+      const timer = startTimer(onTime, waitMs);
       const offs = signals.map((signal) =>
         onAbort(signal, () => {
           end();

@@ -16,6 +16,13 @@ export interface PgTransaction {
   readonly totalCount?: never;
 }
 
+/** What `sql.begin` of postgres.js gives to its callback. */
+export interface PostgresJsTransaction {
+  unsafe(sql: string): { raw(): PromiseLike<readonly (readonly unknown[])[]> };
+  savepoint(work: never): unknown;
+  readonly listen?: never;
+}
+
 /** A connection of `mysql2/promise`. */
 export interface MysqlPromiseTransaction {
   query(sql: string): Promise<[unknown, unknown]>;
@@ -76,6 +83,7 @@ export type SyncTransaction = SqliteTransaction | DrizzleSyncTransaction;
 export type Transaction =
   | Executor
   | PgTransaction
+  | PostgresJsTransaction
   | MysqlPromiseTransaction
   | MysqlCallbackTransaction
   | KyselyTransaction

@@ -27,7 +27,7 @@ export function fence(
   lease: Fenced,
   options: FenceOptions & { readonly dialect?: Dialect } = {},
 ): void | Promise<void> {
-  // What is unknown may be a function, as with postgres and knex: executorOf says what to do then.
+  // It may be a function, as with postgres.js and knex.
   if ((typeof tx !== "object" && typeof tx !== "function") || tx === null) {
     return Promise.reject(invalidOption("fence: the first argument is the transaction that writes."));
   }

@@ -1,10 +1,12 @@
 import { invalidOption } from "../core/errors.js";
+import { hasMethods, partOf } from "../core/shape.js";
 import type {
   Dialect,
   Executor,
   MysqlCallbackTransaction,
   MysqlPromiseTransaction,
   PgTransaction,
+  PostgresJsTransaction,
   PrismaTransaction,
   SqliteTransaction,
 } from "./clients.js";
@@ -16,9 +18,6 @@ export interface AnyExecutor {
   readonly dialect: Dialect;
   query(sql: string): Rows | PromiseLike<Rows>;
 }
-
-/** What a transaction may have; which of it is there tells whose it is. */
-type Parts = Readonly<Record<string, unknown>>;
 
 /** By which Drizzle itself knows its classes, also those of another copy. */
 const DRIZZLE = Symbol.for("drizzle:entityKind");
@@ -40,30 +39,35 @@ const IN_TRANSACTION = 1;
 
 /** Whether the client does everything at once: its transactions cannot wait. */
 export function isSynchronous(tx: object): boolean {
-  return isSqlite(tx) || (tx as Parts).resultKind === "sync";
+  return isSqlite(tx) || partOf(tx, "resultKind") === "sync";
 }
 
 /** Others have `prepare`, too, but not `exec`. */
 function isSqlite(tx: object): tx is SqliteTransaction {
-  const { prepare, exec } = tx as Parts;
-  return typeof prepare === "function" && typeof exec === "function";
+  return hasMethods(tx, ["prepare", "exec"]);
 }
 
 /** Refuses what is visibly not in a transaction: there the fence would protect nothing. */
 export function executorOf(tx: object, dialect: Dialect | undefined): AnyExecutor {
-  const parts = tx as Parts;
-  const has = (part: string) => typeof parts[part] === "function";
-  if (has("query") && typeof parts.dialect === "string") return tx as Executor;
+  const has = (part: string) => hasMethods(tx, [part]);
+  if (has("query") && typeof partOf(tx, "dialect") === "string") return tx as Executor;
   if (has("$queryRawUnsafe")) return ofPrisma(tx as PrismaTransaction, dialect);
   if (has("executeQuery")) return ofKysely(tx as unknown as Kysely);
-  if (has("constructor") && DRIZZLE in tx.constructor) return ofDrizzle(tx as Drizzle);
+  if (partOf(partOf(tx, "constructor"), DRIZZLE) !== undefined) return ofDrizzle(tx as Drizzle);
   if (isSqlite(tx)) return ofSqlite(tx);
-  if (has("getConnection")) throw noTransaction("a pool of mysql2");
-  if (has("beginTransaction")) return ofMysql(tx as MysqlPromiseTransaction | MysqlCallbackTransaction);
-  if (has("query")) return ofPg(tx as PgTransaction);
+  if (typeof tx === "function" && has("unsafe")) return ofPostgresJs(tx as unknown as PostgresJsTransaction);
+  if (has("getConnection")) throw noTransaction("a pool of MySQL connections");
+  if (has("beginTransaction")) {
+    if (isMysql2(tx)) return ofMysql(tx as MysqlPromiseTransaction | MysqlCallbackTransaction);
+  } else if (has("query")) return ofPg(tx as PgTransaction);
   throw invalidOption(
-    "fence: this is no transaction of a client that is known here. Give an executor: { dialect, query(sql) }, where query gives the rows.",
+    "fence: this is no transaction of a client that is known here. Give an executor: { dialect, query(sql) }, where query gives the rows. Of MySQL clients, mysql2 is known.",
   );
+}
+
+/** Those of the packages mysql and mariadb look alike, and answer otherwise. */
+function isMysql2(connection: object): boolean {
+  return hasMethods(connection, ["promise"]) || hasMethods(partOf(connection, "connection"), ["promise"]);
 }
 
 function noTransaction(what: string): Error {
@@ -73,7 +77,7 @@ function noTransaction(what: string): Error {
 }
 
 function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): AnyExecutor {
-  if ("totalCount" in client) throw noTransaction("a pool of pg");
+  if (partOf(client, "totalCount") !== undefined) throw noTransaction("a pool of pg");
   return {
     dialect: "postgres",
     async query(sql) {
@@ -84,6 +88,15 @@ function ofPg(client: PgTransaction & { getTransactionStatus?(): unknown }): Any
       if (client.getTransactionStatus?.() === "I") throw noTransaction("this client of pg");
       return rowsOf(answer);
     },
+  };
+}
+
+function ofPostgresJs(tx: PostgresJsTransaction): AnyExecutor {
+  if (!hasMethods(tx, ["savepoint"])) throw noTransaction("this sql of postgres.js");
+  return {
+    dialect: "postgres",
+    // By position, and as bytes: the caller may have columns renamed, and rows and values changed.
+    query: async (sql) => (await tx.unsafe(sql).raw()).map(([token]) => ({ token: String(token) })),
   };
 }
 
@@ -102,7 +115,9 @@ function ofMysql(connection: MysqlPromiseTransaction | MysqlCallbackTransaction)
 }
 
 function ofSqlite(database: SqliteTransaction): AnyExecutor {
-  if (!isInTransaction(database)) throw noTransaction("this SQLite database");
+  // One of libsql that is closed would end the process if it was asked for its transaction.
+  if (partOf(database, "open") === false || !isInTransaction(database))
+    throw noTransaction("this SQLite database");
   return {
     dialect: "sqlite",
     query(sql) {

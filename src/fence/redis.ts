@@ -2,12 +2,13 @@ import { createHash } from "node:crypto";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
+import { hasMethods, partOf } from "../core/shape.js";
 import { admit, type Fenced, type FenceOptions, type Pass, passOf } from "./fenced.js";
 import { lua } from "./lua.generated.js";
 
 type Text = string | Buffer;
 
-/** A client of ioredis. */
+/** A client of ioredis or iovalkey. */
 export interface IoredisLike {
   evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: Text[]): Promise<unknown>;
   eval(lua: string, numberOfKeys: number, ...keysAndArgs: Text[]): Promise<unknown>;
@@ -106,7 +107,7 @@ async function evaluate(client: RedisLike, script: string, keys: Text[], args: T
         () => client.eval(script, { keys, arguments: args }),
       ];
   try {
-    return await bySha();
+    return await answered(bySha());
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
     return byText();
@@ -114,10 +115,23 @@ async function evaluate(client: RedisLike, script: string, keys: Text[], args: T
 }
 
 function isIoredis(client: RedisLike): client is IoredisLike {
-  const { evalsha, evalSha } = (client ?? {}) as Partial<IoredisLike & NodeRedisLike>;
-  if (typeof evalsha === "function") return true;
-  if (typeof evalSha === "function") return false;
-  throw invalidOption("fence: this is no client of ioredis or node-redis.");
+  // A pipeline or a transaction of theirs has the same commands, and runs none of them by itself.
+  const collects = partOf(client, "isPipeline") === true || hasMethods(client, ["execAsPipeline"]);
+  if (!collects && hasMethods(client, ["evalsha", "eval"])) return true;
+  if (!collects && hasMethods(client, ["evalSha", "eval"])) return false;
+  throw noClient();
+}
+
+function noClient(): Error {
+  return invalidOption(
+    "fence: must be a client of ioredis, of redis (node-redis) or of iovalkey. A pipeline, or a client of another library cannot be used.",
+  );
+}
+
+/** One that takes callbacks answers nothing, and that must not count as a write. */
+function answered<T>(answer: Promise<T>): Promise<T> {
+  if (!hasMethods(answer, ["then"])) throw noClient();
+  return answer;
 }
 
 function otherSlot(resource: string, cause: unknown): Error {

@@ -1,6 +1,7 @@
 import type { Connection } from "../core/connection.js";
-import { type Duration, durationMs, LONGEST_TIMER_MS } from "../core/duration.js";
+import { type Duration, durationMs } from "../core/duration.js";
 import { knownOptions } from "../core/options.js";
+import { startTimer } from "../core/timer.js";
 
 export interface CloseOptions {
   /** How long running callbacks may go on; `"20s"` if not given. */
@@ -58,7 +59,7 @@ async function settled(runs: ReadonlySet<Promise<unknown>>, withinMs: number): P
   if (runs.size === 0) return;
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, Math.min(withinMs, LONGEST_TIMER_MS));
+    timer = startTimer(() => resolve(undefined), withinMs);
   });
   // A callback may start others by entering again, so the set is looked at until it is empty.
   const done = (async () => {

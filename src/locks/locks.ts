@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import type { Backend, Traits } from "../core/backend.js";
+import type { Backend, Guarantees, Traits } from "../core/backend.js";
 import { findCircle } from "../core/circle.js";
 import type { Owner } from "../core/claim.js";
 import { Connection } from "../core/connection.js";
@@ -63,8 +63,9 @@ export class Locks {
   }
 
   /** What the engine promises, and what breaks the promise. */
-  get guarantees(): Traits {
-    return this.#connection.backend.traits;
+  get guarantees(): Guarantees {
+    const { traits, client } = this.#connection.backend;
+    return client === undefined ? traits : { ...traits, client };
   }
 
   /** The same locks under names that begin with these parts. */

@@ -5,6 +5,7 @@ import { type ChunkMatch, Connection, type Direction, setTrap, type Wire } from 
 export type { ChunkMatch, Direction };
 
 export interface FaultProxyOptions {
+  /** Read for each new connection: a caller that changes it moves the address, and open connections stay. */
   target: { host: string; port: number };
   /** The port to listen on; a free one by default. */
   port?: number;
@@ -24,6 +25,8 @@ export interface FaultProxy {
   readonly port: number;
   /** How many clients are connected. */
   readonly connections: number;
+  /** How many clients have connected so far. */
+  readonly accepted: number;
   /**
    * Makes the wire plain again: delayed bytes arrive at once, and faults that still wait for their chunk are
    * called off (their promises reject). What holdBack() caught stays held. A connection that lost bytes in a
@@ -61,6 +64,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     holds: [],
   };
   const connections = new Set<Connection>();
+  let accepted = 0;
   const callOffTraps = (reason: string): void => {
     for (const trap of [...wire.cuts.splice(0), ...wire.holds.splice(0)]) trap.callOff(reason);
   };
@@ -78,6 +82,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     const server = connect({ ...options.target, allowHalfOpen: true, noDelay: true });
     const connection = new Connection(wire, client, server, () => connections.delete(connection));
     connections.add(connection);
+    accepted++;
   });
   listener.listen(options.port ?? 0, "127.0.0.1");
   await once(listener, "listening");
@@ -85,6 +90,9 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   return {
     host: "127.0.0.1",
     port: (listener.address() as AddressInfo).port,
+    get accepted() {
+      return accepted;
+    },
     get connections() {
       return [...connections].filter((connection) => connection.hasClient).length;
     },
@@ -139,6 +147,9 @@ export function asOne(proxies: readonly FaultProxy[]): FaultProxy {
     port: first.port,
     get connections() {
       return proxies.reduce((sum, { connections }) => sum + connections, 0);
+    },
+    get accepted() {
+      return proxies.reduce((sum, { accepted }) => sum + accepted, 0);
     },
     heal: onEach((proxy) => proxy.heal()),
     delay: (delay) => onEach((proxy) => proxy.delay(delay))(),

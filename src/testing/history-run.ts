@@ -11,7 +11,8 @@ import { operationsOf, readRecords, seededRandom } from "./history-records.js";
 import type { HistoryJob, HistoryOrder } from "./history-worker.js";
 
 export interface HistoryPlan {
-  readonly backend: WorkerBackend;
+  /** One for all processes, or one for each, by its number. */
+  readonly backend: WorkerBackend | ((process: number) => WorkerBackend);
   /** How many processes run at a time; one that is killed is replaced. */
   readonly processes: number;
   readonly workersPerProcess: number;
@@ -23,6 +24,10 @@ export interface HistoryPlan {
   readonly ttlMs: number;
   /** On an average, how often a process is killed, and how often one is stopped for longer than the ttl. */
   readonly faults?: { readonly killEveryMs?: number; readonly stopEveryMs?: number };
+  /** Runs beside the processes, which go on until it has ended, too. `look` reads what they have done so far. */
+  readonly meanwhile?: (look: () => Promise<readonly Operation[]>) => Promise<void>;
+  /** The compiled code of another release: every second process runs that one, as in a rolling deploy. */
+  readonly otherBuild?: string | undefined;
   /** The same seed makes the same choices; the scheduling of the machine remains its own. */
   readonly seed: number;
 }
@@ -67,10 +72,13 @@ class Fighter {
   killed = false;
   stopped = false;
 
-  constructor(job: HistoryJob) {
+  constructor(job: HistoryJob, otherBuild: string | undefined) {
     this.file = job.file;
-    const script = fileURLToPath(new URL("./history-worker.js", import.meta.url));
-    this.#child = fork(script, [JSON.stringify(job)], { execArgv: [] });
+    const own = fileURLToPath(new URL("./history-worker.js", import.meta.url));
+    const script = otherBuild === undefined ? own : join(otherBuild, "testing/history-worker.js");
+    // Where the module that opens the backend looks for the build.
+    const env = otherBuild === undefined ? process.env : { ...process.env, LOCKTENDER_DIST: otherBuild };
+    this.#child = fork(script, [JSON.stringify(job)], { execArgv: [], env });
     const ended = once(this.#child, "exit");
     this.exited = ended.then(nothing, nothing);
     this.ready = within(START_MS, Promise.race([once(this.#child, "message"), ended]));
@@ -140,12 +148,13 @@ class Run {
   }
 
   async fight(): Promise<void> {
-    const { durationMs, faults = {} } = this.#plan;
+    const { durationMs, faults = {}, meanwhile } = this.#plan;
     const over = new AbortController();
     const { signal } = over;
+    const look = async () => (await this.collect()).operations;
     try {
       await Promise.all([
-        pause(durationMs, signal).then(() => over.abort()),
+        Promise.all([pause(durationMs, signal), meanwhile?.(look)]).then(() => over.abort()),
         this.#everyNowAndThen(faults.killEveryMs, signal, () => this.#killOne()),
         this.#everyNowAndThen(faults.stopEveryMs, signal, () => this.#stopOne()),
       ]);
@@ -193,8 +202,8 @@ class Run {
   #enlist(): Fighter {
     const { backend, workersPerProcess: workers, names, ttlMs, holdMs, seed } = this.#plan;
     const index = this.#fighters.length;
-    const fighter = new Fighter({
-      backend,
+    const job = {
+      backend: typeof backend === "function" ? backend(index) : backend,
       process: index,
       workers,
       names,
@@ -202,7 +211,8 @@ class Run {
       holdMs,
       seed: seed + (index + 1) * 1_000,
       file: join(this.#folder, `${index}.jsonl`),
-    });
+    };
+    const fighter = new Fighter(job, index % 2 === 1 ? this.#plan.otherBuild : undefined);
     this.#fighters.push(fighter);
     return fighter;
   }

@@ -1,4 +1,5 @@
 import type { Backend } from "../core/backend.js";
+import { startInterval } from "../core/timer.js";
 import type { Interval } from "./history.js";
 
 const TICK_MS = 10;
@@ -21,7 +22,7 @@ export class Pulse {
   /** What takes longer than this is a stall. */
   constructor(longMs: number) {
     this.#longNs = toNs(longMs);
-    setInterval(() => this.#tick(), TICK_MS).unref();
+    startInterval(() => this.#tick(), TICK_MS).unref();
   }
 
   stalledSince(atNs: bigint): boolean {

@@ -29,6 +29,8 @@ export type HistoryOrder =
 const MOST_OPERATIONS = 10_000;
 const SHORTEST_TTL_MS = 20;
 const LOOK_EVERY_MS = 3;
+/** A server that is away refuses at once: without a pause, a worker would only count refusals. */
+const PAUSE_AFTER_ERROR_MS = 50;
 /** The keeper's timer is due before one of this length that was set after the loss was seen. */
 const TELLING_MS = 100;
 
@@ -115,7 +117,10 @@ class Worker {
     } catch (error) {
       if (isLockError(error, "timeout")) record({ ...about(), outcome: "timeout" });
       else if (signal?.aborted && error === signal.reason) record({ ...about(), outcome: "aborted" });
-      else record({ ...about(), outcome: "error", message: String(error) });
+      else {
+        record({ ...about(), outcome: "error", message: String(error) });
+        await sleep(PAUSE_AFTER_ERROR_MS);
+      }
       return undefined;
     }
   }

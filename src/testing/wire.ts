@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
+import { startTimer } from "../core/timer.js";
 
 export type Direction = "to-server" | "to-client";
 /** Sees one chunk as it was read from the client's socket: bytes only, so ciphertext under TLS. */
@@ -68,7 +69,7 @@ class Lane {
       if (next === undefined) return;
       const wait = next.dueAt - performance.now();
       if (wait > 0) {
-        this.#timer = setTimeout(() => this.pump(), wait);
+        this.#timer = startTimer(() => this.pump(), wait);
         return;
       }
       this.#queue.shift();

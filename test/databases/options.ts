@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { newPrefix, request, type TestedDatabase, toolsFor } from "./tested.js";
 
+/** To either engine. */
+const LOOKS_LIKE_A_POOL = { connect() {}, query() {}, totalCount: 0, getConnection() {}, promise() {} };
+
 /** What is refused before anything is sent, and what may be meant however odd it looks. */
 export function optionPromises(database: TestedDatabase): void {
   const { url, quote } = database;
@@ -20,10 +23,10 @@ export function optionPromises(database: TestedDatabase): void {
       [{}, /either a url or a pool/],
       [{ url, pool: {} as never }, /either a url or a pool/],
       [{ pool: {} as never }, /must be a pool/],
-      [{ pool: { connect() {}, getConnection() {} } as never, connections: 2 }, /has them already/],
-      [{ url: `${scheme}://h1,h2/db` }, /one host/],
+      [{ pool: LOOKS_LIKE_A_POOL as never, connections: 2 }, /has them already/],
+      [{ url: `${scheme}://h1,h2/db?target_session_attrs=any` }, /read-write or primary/],
       [{ url: `${scheme}://h/db?sslmode=perhaps` }, /sslmode/],
-      [{ url: `${scheme}://h/db?application_name=x` }, /no parameter but sslmode/],
+      [{ url: `${scheme}://h/db?application_name=x` }, /no parameters but sslmode/],
       [{ url, schema: "drop" as never }, /"create" or "verify"/],
       [{ url, connections: 0 }, /connections/],
       [{ url, retention: "1ms" as const }, /retention/],

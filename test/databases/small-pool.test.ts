@@ -1,26 +1,29 @@
 import { expect, test } from "vitest";
+import { borrowedPool, type Stop } from "#lib/backends/sql/pool.js";
 import { type OwnConnection, SmallPool } from "#lib/backends/sql/small-pool.js";
 import { sleep } from "#lib/testing/suite/bench.js";
 
 /** A pool whose connections are made of nothing, and those that it has opened. */
 function poolOf(most: number, open: () => Promise<void> = () => sleep(1)) {
-  const opened: { lose(): void; closed: boolean }[] = [];
-  const make = (): OwnConnection<number> => {
-    const state = { lose: () => {}, closed: false };
+  const opened: { lose(): void; closed: boolean; stopped: number; answer: Stop }[] = [];
+  const connect = async (lost: () => void): Promise<OwnConnection<number>> => {
+    const state = { lose: lost, closed: false, stopped: 0, answer: "told" as Stop };
+    const connection = opened.push(state);
+    await open();
     return {
-      connection: opened.push(state),
-      open: (lost) => {
-        state.lose = lost;
-        return open();
-      },
+      connection,
       close: async () => {
         state.closed = true;
+      },
+      stop: async () => {
+        state.stopped++;
+        return state.answer;
       },
       ref: () => {},
       unref: () => {},
     };
   };
-  return { pool: new SmallPool(most, make, () => new Error("it has ended")), opened };
+  return { pool: new SmallPool({ most, timeoutMs: 20 }, connect, () => new Error("it has ended")), opened };
 }
 
 test("once it has ended it opens nothing, and whoever waits for a connection is told", async () => {
@@ -66,4 +69,59 @@ test("a connection that is lost makes room for another one, whoever has it", asy
   next.giveBack(false);
   opened[1]?.lose();
   expect(pool.take()).toBeUndefined();
+});
+
+test("a connection whose request hangs counts until the request has ended, and is told to stop meanwhile", async () => {
+  const { pool, opened } = poolOf(1);
+  const used = await pool.order().coming;
+  let end = () => {};
+  used.abandon(new Promise<void>((resolve) => (end = resolve)));
+  const waiting = pool.order();
+  await sleep(100);
+  expect(opened).toHaveLength(1);
+  expect(opened[0]?.stopped).toBeGreaterThan(1);
+  end();
+  expect((await waiting.coming).connection).toBe(2);
+  expect(opened.map(({ closed }) => closed)).toEqual([true, false]);
+});
+
+test.each(["absent", "unreachable"] as const)(
+  "a request that the server is %s for makes room for another connection",
+  async (answer) => {
+    const { pool, opened } = poolOf(1);
+    const used = await pool.order().coming;
+    (opened[0] as { answer: Stop }).answer = answer;
+    used.abandon(new Promise(() => {}));
+    expect((await pool.order().coming).connection).toBe(2);
+    expect(opened[0]?.closed).toBe(true);
+  },
+);
+
+test("when the server turns out to be read-only, no connection of that moment is used again", async () => {
+  const { pool, opened } = poolOf(2);
+  const [used, idle] = await Promise.all([pool.order().coming, pool.order().coming]);
+  idle.giveBack(false);
+  pool.replace();
+  used.giveBack(false);
+  expect(opened.map(({ closed }) => closed)).toEqual([true, true]);
+  expect(pool.take()).toBeUndefined();
+  expect((await pool.order().coming).connection).toBe(3);
+});
+
+test("a pool of the caller's: a request that has given up does not stay in the queue", async () => {
+  const pool = borrowedPool({
+    connect: async () => 1,
+    prepare: () => undefined,
+    giveBack: () => {},
+    stop: async () => "told" as Stop,
+    most: 1,
+    size: 1,
+    timeoutMs: 20,
+  });
+  const used = await pool.order().coming;
+  const [gone, waiting] = [pool.order(), pool.order()];
+  gone.cancel();
+  await expect(gone.coming).rejects.toThrow("given up");
+  used.giveBack(false);
+  (await waiting.coming).giveBack(false);
 });

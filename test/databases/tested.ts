@@ -33,7 +33,9 @@ export interface TestedPool {
 
 export interface TestedConnection {
   query(sql: string): Promise<Rows>;
+  /** It is closed. */
   release(): void;
+  giveBack(): void;
 }
 
 /** What the promises that all databases keep have to know about one of them. */
@@ -45,10 +47,15 @@ export interface TestedDatabase {
   readonly page: string;
   /** A character that ends an identifier. */
   readonly quote: string;
+  /** Options with which waiters poll. */
+  readonly polling: object;
+  /** The file beside this one that holds the migration of revision 2. */
+  readonly oldMigration: string;
   open(options: DatabaseOptions): Backend;
   ask(url: string, sql: string): Promise<Rows>;
   pool(url: string, max: number): TestedPool;
-  start(): Promise<Victim>;
+  /** With these variables in its environment. */
+  start(env?: Readonly<Record<string, string>>): Promise<Victim>;
   migration(prefix: string): string;
   /** As an administrator would run a migration. */
   runByHand(text: string): Promise<void>;
@@ -64,13 +71,20 @@ export interface TestedSql {
   /** Whatever is there of these locks, one row each. */
   traces(prefix: string): string;
   drop(prefix: string): string;
-  setVersion(prefix: string, version: number): string;
+  setBreaking(prefix: string, revision: number): string;
+  /** Those of this release that take a lock, and by which it knows that they are there. */
+  dropRoutines(prefix: string): string;
+  /** What a release of revision 2 sends: its claim of a whole name, and its release. */
+  oldClaim(prefix: string, name: string, id: string): string;
+  oldRelease(prefix: string, name: string, id: string): string;
   makeUser(name: string): string;
   /** The rights that the page lists. */
   allow(prefix: string, name: string): string;
   /** And those of whoever makes the schema. */
   allowMaking(name: string): string;
   dropUser(name: string): string;
+  /** One row: `n`, the number of connections of that user. */
+  countConnections(name: string): string;
   /** What whoever makes the schema holds meanwhile. */
   holdMaking(prefix: string): string;
   /** Names that were used two hours ago. */
@@ -107,9 +121,26 @@ export function toolsFor(database: TestedDatabase): DatabaseTools {
       };
       onTestFinished(release);
       await connection.query(database.sql.begin);
-      return { query: connection.query, release };
+      return { ...connection, release };
     },
   };
+}
+
+/** A user of its own for a test, who may make the schema: its URL, and how many connections it has. */
+export async function newUser(database: TestedDatabase, url = database.url) {
+  const { ask, sql, user } = database;
+  const name = `user_${newPrefix()}`;
+  await ask(url, sql.makeUser(name));
+  await ask(url, sql.allowMaking(name));
+  onTestFinished(async () => {
+    await ask(url, sql.dropUser(name));
+  });
+  const connections = async () => Number((await ask(url, sql.countConnections(name)))[0]?.n);
+  return { own: url.replace(`${user}@`, `${name}@`), connections };
+}
+
+export function isGranted({ state }: { readonly state: string }): boolean {
+  return state === "granted";
 }
 
 export function tracked(backend: Backend): Backend {

@@ -142,8 +142,8 @@ describe("what cannot be meant", () => {
     });
   });
 
-  test("a transaction that is a function, as with postgres or knex: it is said how to make an executor of it", async () => {
-    const tagged = Object.assign(() => {}, { unsafe: async () => [] });
+  test("a transaction that is a function, as with knex: it is said how to make an executor of it", async () => {
+    const tagged = Object.assign(() => {}, { raw: async () => [] });
     const refused = fence(tagged as never, { name: "a", token: 1n });
     await expect(refused).rejects.toThrow(/Give an executor: { dialect, query\(sql\) }/);
   });

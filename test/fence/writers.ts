@@ -2,6 +2,7 @@
 import { BetterSQLiteSession } from "drizzle-orm/better-sqlite3/session";
 import { drizzle as drizzleMysql } from "drizzle-orm/mysql2";
 import { drizzle as drizzlePg } from "drizzle-orm/node-postgres";
+import { drizzle as drizzlePostgresJs } from "drizzle-orm/postgres-js";
 import { BaseSQLiteDatabase, SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { drizzle as drizzleProxy } from "drizzle-orm/sqlite-proxy";
 import { CamelCasePlugin, Kysely, MysqlDialect, PostgresDialect, SqliteDialect } from "kysely";
@@ -10,6 +11,7 @@ import { type Fenced, fence, fenceTable } from "locktender/fence";
 import mysqlCallbacks from "mysql2";
 import mysql from "mysql2/promise";
 import pg from "pg";
+import postgres from "postgres";
 import { afterAll } from "vitest";
 import { freshDatabaseWith } from "./servers.js";
 
@@ -18,9 +20,10 @@ const postgresUrl = await freshDatabaseWith("postgres", fenceTable("postgres"), 
 const mysqlUrl = await freshDatabaseWith("mysql", fenceTable("mysql"), PAPER);
 
 export const pgPool = new pg.Pool({ connectionString: postgresUrl });
+const postgresJs = postgres(postgresUrl, { max: 2, transform: postgres.toPascal });
 const mysqlPool = mysql.createPool(mysqlUrl);
 const callbackPool = mysqlCallbacks.createPool(mysqlUrl);
-afterAll(() => Promise.all([pgPool.end(), mysqlPool.end(), callbackPool.promise().end()]));
+afterAll(() => Promise.all([pgPool.end(), postgresJs.end(), mysqlPool.end(), callbackPool.promise().end()]));
 
 export type OpenSqlite = new (file: string) => InstanceType<typeof Database>;
 
@@ -70,6 +73,7 @@ function kyselyWriter(db: typeof kyselyPg): Writer {
 }
 
 const overPg = drizzlePg({ client: pgPool });
+const overPostgresJs = drizzlePostgresJs({ client: postgres(postgresUrl, { max: 2, idle_timeout: 1 }) });
 const overMysql = drizzleMysql({ client: mysqlPool });
 const dialect = new SQLiteSyncDialect();
 // What drizzle-orm/better-sqlite3 makes, which needs the library even if it is given a client.
@@ -149,6 +153,16 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
     careless: (lease) => fence(pgPool, lease),
     lines: pgLines,
   },
+  "postgres.js": {
+    write: (lease, line) =>
+      postgresJs.begin(async (tx) => {
+        await fence(tx, lease);
+        await tx.unsafe(insert(line));
+      }),
+    // @ts-expect-error It is no transaction.
+    careless: (lease) => fence(postgresJs, lease),
+    lines: pgLines,
+  },
   "mysql2/promise": {
     write: (lease, line) =>
       inMysql(async (connection) => {
@@ -194,6 +208,16 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
       }),
     // @ts-expect-error A database is no transaction.
     careless: (lease) => fence(overPg, lease),
+    lines: pgLines,
+  },
+  "Drizzle on PostgreSQL, by postgres.js": {
+    write: (lease, line) =>
+      overPostgresJs.transaction(async (tx) => {
+        await fence(tx, lease);
+        await tx.execute(insert(line));
+      }),
+    // @ts-expect-error A database is no transaction.
+    careless: (lease) => fence(overPostgresJs, lease),
     lines: pgLines,
   },
   "Drizzle on MySQL": {

@@ -36,6 +36,7 @@ export async function expectAllPromisesKept(
     workersPerProcess: 4,
     names: ["stock", "orders"],
     ...pace,
+    otherBuild: process.env.LOCKTENDER_OTHER_DIST,
     seed: 7,
   });
   const violations = checkHistory(operations).filter(({ promise }) => !except.includes(promise));

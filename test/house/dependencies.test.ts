@@ -19,8 +19,8 @@ const DATABASES = ["mysql", "postgres", "sqlite"];
 const CLIENTS: Readonly<Record<string, readonly string[]>> = {
   "backends/etcd": ["@grpc/grpc-js", "@grpc/proto-loader"],
   "backends/mysql": ["mysql2"],
-  "backends/postgres": ["pg"],
-  "backends/redis": ["ioredis", "redis"],
+  "backends/postgres": ["pg", "postgres"],
+  "backends/redis": ["ioredis", "redis", "iovalkey"],
   "backends/sqlite": ["libsql", "better-sqlite3"],
 };
 

@@ -52,6 +52,10 @@ describe("source files", () => {
     expect(withText(CODE, /\bDate\.now\b|\bnew Date\b|\bDate\(/)).toEqual(Object.keys(WALL_CLOCK).sort());
   });
 
+  test("a duration becomes a timer in one place, which clamps it", () => {
+    expect(withText(CODE, /\bset(Timeout|Interval)\(/)).toEqual(["src/core/timer.ts"]);
+  });
+
   test("the library prints nothing", () => {
     const files = CODE.filter((file) => !/^src\/(cli|testing\/demo)\b/.test(file));
     expect(withText(files, /\bconsole\./)).toEqual([]);
@@ -98,9 +102,10 @@ describe("the two commands", () => {
   test("continuous integration runs what people run, and ends as it ends", () => {
     const lines = read(".ci/run").trimEnd().split("\n");
     const commands = lines.filter((line) => /^\s*(npm|npx|node)\b/.test(line));
-    expect(commands).toEqual([TEST]);
+    const all = `${TEST} && npm run test:matrix`;
+    expect(commands).toEqual([all]);
     // As the last line, or a failure of its first half would not be the exit status.
-    expect(lines.at(-1)).toBe(TEST);
+    expect(lines.at(-1)).toBe(all);
     expect(statSync(`${ROOT}.ci/run`).mode & 0o111).toBe(0o111);
   });
 });

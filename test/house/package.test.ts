@@ -30,6 +30,7 @@ const CLIENTS = [
   "@grpc/grpc-js",
   "@grpc/proto-loader",
   "ioredis",
+  "iovalkey",
   "redis",
   "libsql",
   "better-sqlite3",

@@ -1,18 +1,9 @@
-import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import { mysql } from "locktender/mysql";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { crowdPromises } from "../databases/crowds.js";
 import { faultPromises } from "../databases/faults.js";
 import { smallDisk, staysRightWhenFull } from "../databases/full-disk.js";
-import { makeCertificates } from "../servers/certificates.js";
 import { askMariadb, startMariadb } from "../servers/mariadb.js";
 import { backend, DATABASE, newPrefix, open, queued, request, sleep } from "./tools.js";
-
-const run = promisify(execFile);
 
 faultPromises(DATABASE);
 
@@ -20,7 +11,8 @@ describe("many at once", () => crowdPromises(DATABASE));
 
 test("a full disk is an error, never a grant; and what is held can still be given back", async (context) => {
   const folder = await smallDisk(context, 3);
-  const full = await startMariadb();
+  // MySQL takes only folders that it was told at its start; MariaDB does not know the setting.
+  const full = await startMariadb([`--loose-innodb-directories=${folder}`]);
   onTestFinished(() => full.stop());
   const prefix = newPrefix();
   const one = backend({ url: full.url, prefix, timeout: "20s" });
@@ -58,23 +50,4 @@ test("waiters of a process cost one statement per poll together, and few when no
   expect((await calls()) - before).toBeLessThan(40);
   await Promise.all(leases.map((lease) => lease.release()));
   await Promise.all(waits);
-});
-
-test("with TLS the server's certificate is checked", async () => {
-  const { ca, server: own } = await makeCertificates("subjectAltName=DNS:localhost");
-  const folder = await mkdtemp(join(tmpdir(), "locktender-tls-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  await run("chmod", ["755", folder]);
-  await writeFile(join(folder, "cert"), own.cert, { mode: 0o644 });
-  await writeFile(join(folder, "key"), own.key, { mode: 0o644 });
-  const secure = await startMariadb([`--ssl-cert=${folder}/cert`, `--ssl-key=${folder}/key`]);
-  onTestFinished(() => secure.stop());
-  const url = `${secure.url.replace("127.0.0.1", "localhost")}?sslmode=require`;
-  expect(() => mysql({ url: `${secure.url}?sslmode=require` })).toThrow(/not its address/);
-  expect((await backend({ url, tls: { ca } }).claim(request("a"))).state).toBe("granted");
-  await expect(backend({ url }).claim(request("a"))).rejects.toMatchObject({
-    code: "backend",
-    retryable: false,
-    message: /option tls/,
-  });
 });

@@ -16,6 +16,11 @@ test("a pool that reads values in its own way changes nothing", async () => {
   expect((await waiting).token).toBeGreaterThan(lease.token);
 });
 
+test("a pool that nests rows by their tables works", async () => {
+  const one = backend({ pool: poolOf(2, { nestTables: true }) });
+  expect((await one.claim(request("a"))).state).toBe("granted");
+});
+
 test("making the schema leaves nothing set on a connection of the caller's", async () => {
   const pool = poolOf(1, { charset: "UTF8MB4_SPANISH_CI" });
   const settings = async () =>

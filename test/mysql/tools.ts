@@ -1,10 +1,13 @@
 import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type MysqlOptions, migration, mysql } from "locktender/mysql";
 import { createPool, type Pool } from "mysql2/promise";
 import { onTestFinished } from "vitest";
+import { REVISION } from "#lib/backends/sql/routines.js";
 import type { Backend } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
 import {
   newPrefix,
   type Rows,
@@ -21,26 +24,38 @@ export { eventually, newPrefix, queued, request, sleep } from "../databases/test
 
 export const SERVER = await database("mariadb");
 
+/** Ten rows; MariaDB has sequences for that, MySQL has not. */
+const TEN =
+  "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+
 const sql: TestedSql = {
   begin: "START TRANSACTION",
   table: (prefix, table) => `\`${prefix}_${table}\``,
   traces: (prefix) => `SHOW TABLES LIKE '${prefix}%'`,
   drop: (prefix) =>
-    `DROP TABLE ${prefix}_claims, ${prefix}_resources, ${prefix}_forced; DROP PROCEDURE ${prefix}_version`,
-  setVersion: (prefix, version) =>
-    `DROP PROCEDURE ${prefix}_version; CREATE PROCEDURE ${prefix}_version() SELECT ${version} AS version`,
+    `DROP TABLE ${prefix}_claims, ${prefix}_resources, ${prefix}_forced, ${prefix}_revisions; DROP PROCEDURE ${prefix}_breaking_r3`,
+  setBreaking: (prefix, revision) => `INSERT INTO ${prefix}_revisions VALUES (${revision}, ${revision})`,
+  dropRoutines: (prefix) =>
+    `DROP PROCEDURE ${prefix}_breaking_r${REVISION}; DROP PROCEDURE ${prefix}_claim_r${REVISION}`,
+  oldClaim: (prefix, name, id) =>
+    `CALL ${prefix}_claim('${name}', '${id}', 0, ${WHOLE}, ${WHOLE}, 30000000, 0, 0, 1, 0, 0, '{}', '""', '')`,
+  oldRelease: (prefix, name, id) => `CALL ${prefix}_leave('${name}', '${id}', 1, 0, NULL, NULL)`,
   // Without any right it could not even come in.
   makeUser: (name) =>
     `CREATE USER '${name}'@'127.0.0.1'; GRANT CREATE TEMPORARY TABLES ON locks.* TO '${name}'@'127.0.0.1'`,
   allow: (_, name) => `GRANT EXECUTE ON locks.* TO '${name}'@'127.0.0.1'`,
   allowMaking: (name) =>
     `GRANT CREATE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, SELECT, INSERT, UPDATE, DELETE ON locks.* TO '${name}'@'127.0.0.1'`,
+  countConnections: (name) =>
+    `SELECT count(*) AS n FROM information_schema.processlist WHERE user = '${name}'`,
   dropUser: (name) => `DROP USER '${name}'@'127.0.0.1'`,
   holdMaking: (prefix) =>
-    `SELECT GET_LOCK(CONCAT('locktender:', SHA1(CONCAT(DATABASE(), ':${prefix}'))), 0) AS got`,
+    `SELECT GET_LOCK('locktender:${createHash("sha1").update(`locks:${prefix}`).digest("hex")}', 0) AS got`,
   fill: (prefix, names) =>
     `INSERT INTO ${prefix}_resources
-     SELECT CONCAT('idle-', seq), (UNIX_TIMESTAMP() - 7200) * 1000000 FROM seq_1_to_${names}`,
+     SELECT CONCAT('idle-', digits.n), (UNIX_TIMESTAMP() - 7200) * 1000000
+     FROM (SELECT ROW_NUMBER() OVER () AS n FROM ${TEN} a, ${TEN} b, ${TEN} c, ${TEN} d, ${TEN} e, ${TEN} f) AS digits
+     WHERE digits.n <= ${names}`,
   stuck: (prefix) =>
     `SELECT id AS pid FROM information_schema.processlist WHERE info LIKE 'UPDATE%${prefix}_resources%'`,
   kill: (pid) => `KILL ${pid}`,
@@ -51,6 +66,8 @@ export const DATABASE: TestedDatabase = {
   user: "tester",
   page: "docs/engines/mysql.md",
   quote: "`",
+  polling: {},
+  oldMigration: "recorded-revision-2/mysql.txt",
   open: mysql,
   ask: askMariadb,
   pool: (url, max) => {
@@ -63,6 +80,7 @@ export const DATABASE: TestedDatabase = {
           query: async (text) => (await connection.query(text))[0] as unknown as Rows,
           // In the middle of a transaction, it may be: nobody else should get it.
           release: () => connection.destroy(),
+          giveBack: () => connection.release(),
         };
       },
     };
@@ -98,9 +116,9 @@ function runByHand(text: string): Promise<void> {
   });
 }
 
-async function startVictim(): Promise<Victim> {
+async function startVictim(env: Readonly<Record<string, string>> = {}): Promise<Victim> {
   // One that does not flush its log loses the last second when it is killed.
-  const server = await startMariadb(["--innodb-flush-log-at-trx-commit=1"]);
+  const server = await startMariadb(["--innodb-flush-log-at-trx-commit=1"], { env });
   return {
     url: server.url,
     restart: () => server.process.restart(),

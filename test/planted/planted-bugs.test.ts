@@ -8,7 +8,9 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { HOST_VARIABLE } from "../servers/global-setup.js";
 import type { Bug } from "./bug.js";
 import { BUGS } from "./bugs.js";
+import { DATABASE_BUGS } from "./database-bugs.js";
 import { ENSEMBLE_BUGS } from "./ensemble-bugs.js";
+import { TOKEN_BUGS } from "./token-bugs.js";
 
 // The suite must bite. Each bug is planted in a copy of the compiled code, and the test whose business it
 // is must fail on the copy; on a copy without a bug the same tests pass.
@@ -20,7 +22,7 @@ let folder = "";
 /** Each run is a process of its own, and starts with work: no more than there are cores. */
 const turns = createLocks(memory()).semaphore("runs", 2);
 
-const ALL = [...BUGS, ...ENSEMBLE_BUGS];
+const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...TOKEN_BUGS];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
 
 beforeAll(async () => {
@@ -68,6 +70,8 @@ async function runAtOnce(dist: string, file: string, pattern: string): Promise<O
     stdio: "ignore",
     env: {
       ...process.env,
+      // A bug may be one that only the matrix looks for.
+      LOCKTENDER_TESTS: "",
       LOCKTENDER_DIST: dist,
       [HOST_VARIABLE]: inject("servers"),
     },

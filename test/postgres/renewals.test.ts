@@ -1,6 +1,7 @@
+import type { Pool } from "pg";
 import { expect, test } from "vitest";
 import { renewalPromises, SHORT_MS, slowRenewal } from "../databases/renewals.js";
-import { backend, begin, DATABASE, eventually, newPrefix, request } from "./tools.js";
+import { backend, begin, DATABASE, eventually, newPrefix, poolOf, request } from "./tools.js";
 
 renewalPromises(DATABASE);
 
@@ -23,10 +24,24 @@ test("who asks lets in somebody ahead that is just being renewed, and does not w
   await finish();
 });
 
-test("a claim of a new name that is withdrawn before it has committed leaves nothing", async () => {
+/** A pool whose clients have forgotten what a cancel request needs. */
+function unstoppablePool(): Pool {
+  const pool = poolOf();
+  pool.on("connect", (client) => Object.assign(client, { secretKey: null }));
+  return pool;
+}
+
+test.each([
+  ["is stopped on the server, and leaves nothing", () => ({}), 0],
+  [
+    "cannot be stopped, and is committed late, leaves nothing but the name",
+    () => ({ pool: unstoppablePool() }),
+    1,
+  ],
+])("a claim of a new name that is withdrawn before it has committed, and %s", async (_, target, names) => {
   const prefix = newPrefix();
-  const one = backend({ prefix, timeout: "300ms", connections: 4 });
-  await one.claim(request("warm"));
+  await backend({ prefix }).claim(request("warm"));
+  const one = backend({ prefix, timeout: "300ms", ...target() });
   const claims = DATABASE.sql.table(prefix, "claims");
   const blocker = await begin();
   // The claim has made the row of its name, and is stuck before it enters.
@@ -34,11 +49,13 @@ test("a claim of a new name that is withdrawn before it has committed leaves not
   const late = request("new", { ttlMs: 20_000 });
   await expect(one.claim(late)).rejects.toMatchObject({ code: "backend" });
   await expect(one.release(late, "unused")).rejects.toMatchObject({ code: "backend" });
+  const stuck = async () => (await DATABASE.ask(DATABASE.url, DATABASE.sql.stuck(prefix))).length;
+  if (names === 0) await eventually("the request is stopped", 4_000, async () => (await stuck()) === 0);
+  else expect(await stuck()).toBe(1);
   await blocker.query("ROLLBACK");
-  const left = async () => DATABASE.ask(DATABASE.url, `SELECT id FROM ${claims} WHERE name = 'new'`);
+  const rowsOf = async (table: "claims" | "resources") =>
+    DATABASE.ask(DATABASE.url, `SELECT 1 FROM ${DATABASE.sql.table(prefix, table)} WHERE name = 'new'`);
   await eventually("it is gone", 4_000, async () => {
-    const drawn = DATABASE.sql.table(prefix, "resources");
-    const names = await DATABASE.ask(DATABASE.url, `SELECT 1 FROM ${drawn} WHERE name = 'new'`);
-    return names.length === 1 && (await left()).length === 0;
+    return (await rowsOf("resources")).length === names && (await rowsOf("claims")).length === 0;
   });
 });

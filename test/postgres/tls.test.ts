@@ -15,10 +15,14 @@ test("with TLS the server's certificate is checked, by the host that the URL nam
   await expect(backend({ url }).claim(request("a"))).rejects.toMatchObject({
     code: "backend",
     retryable: false,
-    message: /option tls/,
+    message: expect.stringMatching(/option tls/),
   });
   const plain = await startPostgres();
   onTestFinished(() => plain.stop());
   const asked = backend({ url: `${plain.url}?sslmode=require`, tls: { ca } }).claim(request("a"));
-  await expect(asked).rejects.toMatchObject({ code: "backend", retryable: false, message: /must speak TLS/ });
+  await expect(asked).rejects.toMatchObject({
+    code: "backend",
+    retryable: false,
+    message: expect.stringMatching(/must speak TLS/),
+  });
 });

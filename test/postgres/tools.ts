@@ -1,10 +1,11 @@
-import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { migration, type PostgresOptions, postgres } from "locktender/postgres";
 import { Pool } from "pg";
 import { onTestFinished } from "vitest";
+import { REVISION } from "#lib/backends/sql/routines.js";
 import type { Backend } from "#lib/core/backend.js";
+import { WHOLE } from "#lib/core/claim.js";
 import {
   newPrefix,
   sleep,
@@ -14,7 +15,14 @@ import {
   tracked,
   type Victim,
 } from "../databases/tested.js";
-import { askPostgres, startPostgres } from "../servers/postgres.js";
+import {
+  askPostgres,
+  crash,
+  processesOf,
+  setReadOnly,
+  signalAll,
+  startPostgres,
+} from "../servers/postgres.js";
 import { freeze } from "../servers/server-process.js";
 import { database } from "../support/database.js";
 
@@ -27,13 +35,20 @@ const sql: TestedSql = {
   table: (prefix, table) => `"${prefix}".${table}`,
   traces: (prefix) => `SELECT 1 FROM pg_namespace WHERE nspname = '${prefix}'`,
   drop: (prefix) => `DROP SCHEMA "${prefix}" CASCADE`,
-  setVersion: (prefix, version) =>
-    `CREATE OR REPLACE FUNCTION "${prefix}".version() RETURNS integer LANGUAGE sql AS 'SELECT ${version}'`,
+  setBreaking: (prefix, revision) => `INSERT INTO "${prefix}".revisions VALUES (${revision}, ${revision})`,
+  dropRoutines: (prefix) =>
+    `DROP FUNCTION "${prefix}".breaking_r${REVISION}; DROP FUNCTION "${prefix}".claim_r${REVISION}`,
+  oldClaim: (prefix, name, id) =>
+    `SELECT split_part(answer, chr(31), 1) AS verdict, split_part(answer, chr(31), 2) AS ticket
+     FROM "${prefix}".claim('${name}', '${id}', 0, ${WHOLE}, ${WHOLE}, 30000000, 0, 0, 1, 0, 0, '{}', '""', '') AS answer`,
+  oldRelease: (prefix, name, id) =>
+    `SELECT "${prefix}".leave('${name}', '${id}', 1, 0, NULL, NULL) AS was_there`,
   makeUser: (name) => `CREATE ROLE ${name} LOGIN`,
   allow: (prefix, name) =>
     `GRANT USAGE ON SCHEMA "${prefix}" TO ${name};
      GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "${prefix}" TO ${name}`,
   allowMaking: (name) => `GRANT CREATE ON DATABASE postgres TO ${name}`,
+  countConnections: (name) => `SELECT count(*) AS n FROM pg_stat_activity WHERE usename = '${name}'`,
   dropUser: (name) => `DROP OWNED BY ${name} CASCADE; DROP ROLE ${name}`,
   holdMaking: () => "SELECT pg_advisory_xact_lock(1280005188)",
   fill: (prefix, names) =>
@@ -42,7 +57,7 @@ const sql: TestedSql = {
      FROM generate_series(1, ${names}) AS n`,
   stuck: (prefix) =>
     `SELECT pid FROM pg_stat_activity
-     WHERE wait_event_type = 'Lock' AND query LIKE '%"${prefix}".claim(%' AND pid <> pg_backend_pid()`,
+     WHERE wait_event_type = 'Lock' AND query LIKE '%"${prefix}".claim%(%' AND pid <> pg_backend_pid()`,
   kill: (pid) => `SELECT pg_terminate_backend(${pid})`,
 };
 
@@ -51,6 +66,8 @@ export const DATABASE: TestedDatabase = {
   user: "postgres",
   page: "docs/engines/postgres.md",
   quote: '"',
+  polling: { listen: false },
+  oldMigration: "recorded-revision-2/postgres.txt",
   open: postgres,
   ask: askPostgres,
   pool: (url, max) => {
@@ -63,6 +80,7 @@ export const DATABASE: TestedDatabase = {
           query: async (text) => (await client.query(text)).rows,
           // In the middle of a transaction, it may be: nobody else should get it.
           release: () => client.release(true),
+          giveBack: () => client.release(),
         };
       },
     };
@@ -72,12 +90,7 @@ export const DATABASE: TestedDatabase = {
   runByHand: async (text) => {
     await askPostgres(SERVER.url, text);
   },
-  setReadOnly: async (url, on) => {
-    await askPostgres(url, `ALTER SYSTEM SET default_transaction_read_only = ${on ? "on" : "off"}`);
-    await askPostgres(url, "SELECT pg_reload_conf()");
-    // Each of its processes hears of it by a signal.
-    await sleep(200);
-  },
+  setReadOnly,
   sql,
 };
 
@@ -95,35 +108,18 @@ export function poolOf(url = SERVER.url, max = 4): Pool {
   return pool;
 }
 
-async function startVictim(): Promise<Victim> {
-  const server = await startPostgres();
-  // The server is many processes.
-  const processes = () => {
-    const { pid } = server.process;
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
-    return [pid, ...children.map(Number)];
-  };
-  const signal = (name: NodeJS.Signals) => {
-    for (const pid of processes()) {
-      try {
-        process.kill(pid, name);
-      } catch (error) {
-        // One that had to go was gone as soon as the others could run.
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
-  };
+async function startVictim(env: Readonly<Record<string, string>> = {}): Promise<Victim> {
+  const server = await startPostgres({ env });
   return {
     url: server.url,
-    // All of them at once: those that are left would keep a new one from starting.
+    // All of its processes: those that are left would keep a new one from starting.
     restart: async () => {
-      signal("SIGKILL");
-      await server.process.kill();
+      await crash(server);
       await sleep(100);
       await server.process.restart();
     },
-    freeze: () => processes().forEach(freeze),
-    thaw: () => signal("SIGCONT"),
+    freeze: () => processesOf(server).forEach(freeze),
+    thaw: () => signalAll(server, "SIGCONT"),
     log: () => readFile(join(server.process.folder, "output.log"), "utf8"),
     stop: () => server.stop(),
   };

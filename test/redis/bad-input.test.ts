@@ -142,7 +142,7 @@ describe("a library that is not installed", () => {
   test("is unsupported, and the error names what to install", async () => {
     const { out } = await run(
       `console.log(await connect("redis://127.0.0.1:1")${tell});`,
-      hide("ioredis", "redis"),
+      hide("ioredis", "redis", "iovalkey"),
     );
     expect(out).toMatch(/^unsupported: .*npm install ioredis, or npm install redis/);
     const asked = `const backend = redis({ url: "redis://127.0.0.1:1", library: "redis" });

@@ -3,7 +3,7 @@ import type { Lease, LeaseLostError, LockEvent } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { askRedis, type RedisSentinel, startRedisSentinel } from "../servers/redis.js";
 import { stopAll } from "../servers/server-process.js";
-import { idle, LIBRARIES, look, open, queued } from "./tools.js";
+import { idle, LIBRARIES, open, queued, replicated } from "./tools.js";
 
 /** More than a failover takes here (2 to 3 s), so that whoever is renewed afterwards keeps its lock. */
 const TTL = "12s";
@@ -39,7 +39,7 @@ describe("a master dies", () => {
       }),
     );
     // So that the replicas have seen it: here nothing is to be lost.
-    await replicated(trio.master.port);
+    await replicated(trio.master.port, 2);
     await trio.master.process.kill();
     for (const [index, { library, locks, others, events }] of parties.entries()) {
       const { holder, waiting } = before[index] ?? {};
@@ -64,7 +64,7 @@ describe("a master dies", () => {
     const others = open({ url: lossy.url, library: other, prefix: "s10" }, { ttl: TTL });
     const survivor = await others.mutex("replicated").acquire();
     await holders.mutex("known").run(() => undefined);
-    await replicated(lossy.master.port);
+    await replicated(lossy.master.port, 2);
     // Stopped, and their connections closed: what is written now reaches nobody, not even a socket's buffer.
     for (const replica of lossy.replicas) replica.process.pause();
     await askRedis(lossy.master.port, "CLIENT", "KILL", "TYPE", "replica");
@@ -197,12 +197,6 @@ describe("replicas: 1", () => {
 });
 
 /** Replicas get what is written in its order: who has the last has all. */
-async function replicated(port: number): Promise<void> {
-  const client = look(port);
-  await client.set("last", "1", "EX", 60);
-  expect(await client.wait(2, 5_000)).toBe(2);
-}
-
 async function granted(tried: () => Promise<Lease | null>): Promise<boolean> {
   const lease = await tried().catch(() => null);
   return (await lease?.release()) ?? false;

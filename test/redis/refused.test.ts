@@ -79,7 +79,9 @@ async function tell(library: Library, urls: Readonly<Record<string, string>>) {
     const told = await Promise.all(Object.entries(urls).map(async ([name, url]) => [name, await ask(url)]));
     console.log(JSON.stringify(Object.fromEntries(told)));
   `);
-  const outcomes = JSON.parse(ended.out || "{}") as Record<string, Outcome>;
+  // Older versions of node-redis print errors of sentinels beside it.
+  const line = ended.out.split("\n").find((printed) => printed.startsWith("{"));
+  const outcomes = JSON.parse(line ?? "{}") as Record<string, Outcome>;
   return { ended, outcomes };
 }
 

@@ -37,6 +37,13 @@ export async function proxyTo(
   return { proxy, url: `redis://${proxy.host}:${proxy.port}` };
 }
 
+/** So many replicas have what was written to that server before. */
+export async function replicated(port: number, replicas: number): Promise<void> {
+  const client = look(port);
+  await client.set("last", "1", "EX", 60);
+  expect(await client.wait(replicas, 5_000)).toBe(replicas);
+}
+
 export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {
   await expect
     .poll(async () => (await locks.inspect(name)).waiters.length, { timeout: 10_000, interval: 10 })

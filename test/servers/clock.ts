@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,6 +20,8 @@ export interface WrongClock {
 
 export async function makeWrongClock(): Promise<WrongClock> {
   const folder = await mkdtemp(join(tmpdir(), "locktender-clock-"));
+  // Database servers run as users of their own.
+  await chmod(folder, 0o755);
   const [library, file] = [join(folder, "clock.so"), join(folder, "offset")];
   const source = fileURLToPath(new URL("./clock.c", import.meta.url));
   await promisify(execFile)("gcc", ["-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"]);

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { Certificates } from "./certificates.js";
 import { freePorts } from "./free-port.js";
+import { fileOf } from "./installed.js";
 import type { PrivateHost } from "./private-network.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 
@@ -62,7 +63,7 @@ async function startMember(
   at: { host: string; port: number; peerPort: number; ensemble: string },
 ): Promise<EtcdNode> {
   const { host, port, peerPort, ensemble } = at;
-  const [program = "", ...before] = [...(hosts?.[index]?.enter ?? []), ETCD_PROGRAM.program];
+  const [program = "", ...before] = [...(hosts?.[index]?.enter ?? []), fileOf("etcd", "/usr/bin/etcd")];
   const scheme = certificates === undefined ? "http" : "https";
   const process = await ServerProcess.start({
     name: `etcd-${port}`,

@@ -1,14 +1,7 @@
 import type { TestProject } from "vitest/node";
-import { OPENSSL_PROGRAM } from "./certificates.js";
-import { COMPILER_PROGRAMS } from "./clock.js";
-import { ETCD_PROGRAM, ETCDCTL_PROGRAM } from "./etcd.js";
 import { startHost } from "./host.js";
-import { MARIADB_PROGRAM } from "./mariadb.js";
-import { PGBOUNCER_PROGRAM, POSTGRES_PROGRAM } from "./postgres.js";
-import { IP_PROGRAM } from "./private-network.js";
 import { ensurePrograms } from "./programs.js";
-import { REDIS_PROGRAM } from "./redis.js";
-import { CURATOR_PROGRAMS, ZOOKEEPER_PROGRAMS } from "./zookeeper.js";
+import { TEST_PROGRAMS } from "./test-programs.js";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -32,19 +25,7 @@ export default async function setup(project: TestProject): Promise<(() => Promis
     return undefined;
   }
   // Here and not only where they are used: the tests run side by side, and only one of them could install.
-  await ensurePrograms([
-    REDIS_PROGRAM,
-    ETCD_PROGRAM,
-    ETCDCTL_PROGRAM,
-    OPENSSL_PROGRAM,
-    IP_PROGRAM,
-    ...COMPILER_PROGRAMS,
-    POSTGRES_PROGRAM,
-    PGBOUNCER_PROGRAM,
-    MARIADB_PROGRAM,
-    ...ZOOKEEPER_PROGRAMS,
-    ...CURATOR_PROGRAMS,
-  ]);
+  await ensurePrograms(TEST_PROGRAMS);
   const host = await startHost();
   project.provide("servers", host.url);
   return () => host.stop();

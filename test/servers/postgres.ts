@@ -1,13 +1,14 @@
-import { existsSync, readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { asUser, giveTo, runAs } from "./as-user.js";
 import { freePort } from "./free-port.js";
+import { fileOf } from "./installed.js";
 import { ServerProcess, type Stoppable } from "./server-process.js";
 
 const USER = "postgres";
-const VERSIONS = "/usr/lib/postgresql";
 
 export const POSTGRES_PROGRAM = { program: "/usr/share/postgresql-common/pg_wrapper", package: "postgresql" };
 export const PGBOUNCER_PROGRAM = { program: "/usr/sbin/pgbouncer", package: "pgbouncer" };
@@ -21,9 +22,9 @@ export interface Postgres extends Stoppable {
 
 /** Debian keeps the programs of every version apart, and not on PATH. */
 export function binary(name: string): string {
-  const versions = existsSync(VERSIONS) ? readdirSync(VERSIONS).sort((a, b) => Number(a) - Number(b)) : [];
-  const newest = versions.at(-1);
-  return newest === undefined ? name : join(VERSIONS, newest, "bin", name);
+  const folder = fileOf("postgres", "/usr/lib/postgresql");
+  const versions = readdirSync(folder).sort((a, b) => Number(a) - Number(b));
+  return join(folder, versions.at(-1) ?? "", "bin", name);
 }
 
 export interface PostgresSetup {
@@ -33,6 +34,8 @@ export interface PostgresSetup {
   readonly files?: Readonly<Record<string, string>>;
   /** Makes the data, instead of an empty cluster. */
   readonly prepare?: (folder: string) => Promise<unknown>;
+  /** Variables of its environment, as for a clock that is wrong. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** A server of our own. What it has written need not survive the machine, so it is never forced to the disk. */
@@ -42,11 +45,11 @@ export async function startPostgres(setup: PostgresSetup = {}): Promise<Postgres
   settings.push("unix_socket_directories = ''", "shared_buffers = 32MB");
   // In its folder: what lies elsewhere would outlive a server that is killed.
   settings.push("dynamic_shared_memory_type = mmap", ...(setup.settings ?? []));
-  const [program = "", ...before] = [...asUser(USER), binary("postgres")];
+  const variables = Object.entries(setup.env ?? {}).map(([name, value]) => `${name}=${value}`);
   const process = await ServerProcess.start({
     name: `postgres-${port}`,
-    program,
-    args: [...before, "-D", "data", "-p", String(port)],
+    program: "env",
+    args: [...variables, ...asUser(USER), binary("postgres"), "-D", "data", "-p", String(port)],
     // At SIGTERM it would wait for its clients to leave.
     stopSignal: "SIGINT",
     prepare: async (folder) => {
@@ -68,9 +71,14 @@ export async function startPostgres(setup: PostgresSetup = {}): Promise<Postgres
 }
 
 /** A streaming standby of that server: it answers, and changes nothing. */
-export function startStandby(primary: Pick<Postgres, "host" | "port">): Promise<Postgres> {
+export function startStandby(
+  primary: Pick<Postgres, "host" | "port">,
+  { settings = [], env = {} }: Pick<PostgresSetup, "settings" | "env"> = {},
+): Promise<Postgres> {
   return startPostgres({
+    env,
     settings: [
+      ...settings,
       "hot_standby = on",
       `primary_conninfo = 'host=${primary.host} port=${primary.port} user=${USER}'`,
     ],
@@ -80,6 +88,37 @@ export function startStandby(primary: Pick<Postgres, "host" | "port">): Promise<
       await writeFile(join(folder, "data", "standby.signal"), "");
     },
   });
+}
+
+/** The server is many processes: the ids of all of them. */
+export function processesOf({ process: { pid } }: Postgres): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
+  return [pid, ...children.map(Number)];
+}
+
+export function signalAll(server: Postgres, signal: NodeJS.Signals): void {
+  for (const pid of processesOf(server)) {
+    try {
+      process.kill(pid, signal);
+    } catch (error) {
+      // One that had to go was gone as soon as the others could run.
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
+}
+
+/** As by a power cut. All of its processes at once: those that are left would still answer their clients. */
+export async function crash(server: Postgres): Promise<void> {
+  signalAll(server, "SIGKILL");
+  await server.process.kill();
+}
+
+/** From now on that server refuses whatever writes, also in sessions that are open; or no longer. */
+export async function setReadOnly(url: string, on: boolean): Promise<void> {
+  await askPostgres(url, `ALTER SYSTEM SET default_transaction_read_only = ${on ? "on" : "off"}`);
+  await askPostgres(url, "SELECT pg_reload_conf()");
+  // Each of its processes hears of it by a signal.
+  await sleep(200);
 }
 
 /** PgBouncer in transaction mode, in front of that server. */

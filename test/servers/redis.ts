@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import type { Certificate } from "./certificates.js";
 import { freePort, freePorts } from "./free-port.js";
+import { fileOf } from "./installed.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
 
 export interface RedisNode extends Stoppable {
@@ -31,6 +32,14 @@ export interface RedisClusterOptions {
   withReplica?: readonly number[];
   /** After this time of silence the others take a node for dead. */
   nodeTimeoutMs?: number;
+  /** The environment of the replicas. */
+  replicaEnv?: Env;
+}
+
+export interface RedisSentinelOptions {
+  readonly tls?: Certificate;
+  /** The environment of the replicas, as for a clock that is wrong. */
+  readonly replicaEnv?: Env;
 }
 
 export interface RedisSentinel extends Stoppable {
@@ -89,14 +98,15 @@ export async function startRedisServers(
 
 /** Three masters that share the slots evenly, by default without replicas. */
 export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
-  const { withReplica = [], nodeTimeoutMs = 5_000, tls } = options;
+  const { withReplica = [], nodeTimeoutMs = 5_000, replicaEnv, tls } = options;
   const ports = await freePorts(MASTERS + withReplica.length);
   const busPorts = await freePorts(ports.length);
   const running = await allOrNone(
     ports.map((port, index) => {
       const timeout = `cluster-node-timeout ${nodeTimeoutMs}`;
       const bus = ["cluster-enabled yes", `cluster-port ${busPorts[index]}`, timeout];
-      return startNode("cluster", port, [...DATA_CONFIG, ...bus], { tls });
+      const env = index < MASTERS ? undefined : replicaEnv;
+      return startNode("cluster", port, [...DATA_CONFIG, ...bus], { tls, env });
     }),
   );
   return await orStop(running, async () => {
@@ -141,7 +151,8 @@ async function replicate(replica: RedisNode, masterPort: number): Promise<void> 
 }
 
 /** A master with two replicas, watched by three sentinels of which two must agree: fails over in 2-3 s. */
-export async function startRedisSentinel(tls?: Certificate): Promise<RedisSentinel> {
+export async function startRedisSentinel(options: RedisSentinelOptions = {}): Promise<RedisSentinel> {
+  const { tls, replicaEnv: env } = options;
   const [masterPort = 0, ...replicaPorts] = await freePorts(3);
   const sentinelPorts = await freePorts(3);
   const replicaConfig = [...DATA_CONFIG, `replicaof ${HOST} ${masterPort}`];
@@ -149,7 +160,7 @@ export async function startRedisSentinel(tls?: Certificate): Promise<RedisSentin
   const running = [master];
   return await orStop(running, async () => {
     const replicas = await allOrNone(
-      replicaPorts.map((port) => startNode("replica", port, replicaConfig, { tls })),
+      replicaPorts.map((port) => startNode("replica", port, replicaConfig, { tls, env })),
     );
     running.push(...replicas);
     // A sentinel looks for replicas as it starts and then every 10 s only, so they must be there by then.
@@ -232,7 +243,7 @@ async function startNode(
     // A file and not arguments, because a failover rewrites it: a restarted node must know its new role.
     args: [
       ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
-      REDIS_PROGRAM.program,
+      fileOf("redis", "/usr/bin/redis-server", "/usr/bin/valkey-server"),
       CONFIG_FILE,
       ...flags,
     ],

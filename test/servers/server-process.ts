@@ -19,6 +19,8 @@ export interface ServerOptions {
   prepare?: (folder: string) => Promise<unknown>;
   /** What ends it at once and in good order; SIGTERM if not given. */
   stopSignal?: NodeJS.Signals;
+  /** How long it may take until it answers. */
+  startTimeoutMs?: number;
   /** Throws for as long as the server of that process id does not answer. */
   answers: (pid: number) => Promise<unknown>;
 }
@@ -74,6 +76,10 @@ export class ServerProcess {
       throw error;
     }
     return server;
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined;
   }
 
   get pid(): number {
@@ -138,7 +144,8 @@ export class ServerProcess {
   }
 
   async #untilItAnswers(child: ChildProcess): Promise<void> {
-    const deadline = performance.now() + START_TIMEOUT_MS;
+    const timeoutMs = this.options.startTimeoutMs ?? START_TIMEOUT_MS;
+    const deadline = performance.now() + timeoutMs;
     let lastError: unknown;
     while (this.#child === child && performance.now() < deadline) {
       try {
@@ -149,7 +156,7 @@ export class ServerProcess {
         await sleep(POLL_MS);
       }
     }
-    const problem = this.#child === child ? `did not answer within ${START_TIMEOUT_MS} ms` : "ended at once";
+    const problem = this.#child === child ? `did not answer within ${timeoutMs} ms` : "ended at once";
     const log = await readFile(join(this.folder, LOG_FILE), "utf8");
     const tail = log.trimEnd().split("\n").slice(-LOG_TAIL_LINES).join("\n");
     const message = `${this.options.name} (${this.options.program}) ${problem}; its log ends with:\n${tail}`;

@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import { join } from "node:path";
 import { freePorts } from "./free-port.js";
+import { installedIn } from "./installed.js";
 import type { PrivateHost } from "./private-network.js";
 import { ensurePrograms } from "./programs.js";
 import { allOrNone, ServerProcess, type Stoppable, stopAll } from "./server-process.js";
@@ -32,6 +33,7 @@ export interface ZooKeeperSetup {
 
 /** Debian's folder for what is not a program. */
 const JARS = "/usr/share/java";
+const SERVER_JARS = join(installedIn("zookeeper"), JARS);
 export const ZOOKEEPER_PROGRAMS = [
   { program: "java", package: "default-jdk-headless" },
   ...[
@@ -52,11 +54,15 @@ function packageOf(file: string): string {
   return file.includes("slf4j") ? "libslf4j-java" : "libzookeeper-java";
 }
 
-export const classPath = (...names: string[]): string =>
-  names.map((name) => join(JARS, `${name}.jar`)).join(":");
+const classPath = (folder: string, ...names: string[]): string =>
+  names.map((name) => join(folder, `${name}.jar`)).join(":");
 
+/**
+ * The server may be of another version; its Java, and Curator, are those of this machine. Its own file comes last: it
+ * names others of this machine, which count where it stands.
+ */
 export const SERVER_CLASSES = classPath(
-  "zookeeper",
+  SERVER_JARS,
   "zookeeper-jute",
   "slf4j-api",
   "slf4j-simple",
@@ -71,10 +77,12 @@ export const SERVER_CLASSES = classPath(
   "netty-resolver",
   "netty-transport-native-epoll",
   "netty-transport-native-unix-common",
+  "zookeeper",
 );
 
 /** What a program with Curator needs, to compile it and to run it. */
 export const CURATOR_CLASSES = classPath(
+  JARS,
   "curator-recipes",
   "curator-framework",
   "curator-client",

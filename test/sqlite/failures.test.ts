@@ -122,6 +122,7 @@ describe("what libsql does to a statement that found the file busy", () => {
     const outside: string[] = [];
     const prepare = database.prepare.bind(database);
     const spied: SqliteDatabase = {
+      open: true,
       get inTransaction() {
         return database.inTransaction;
       },

@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import type { SqliteOptions } from "locktender/sqlite";
+import { fromBuild } from "./compiled.mjs";
 
 type Database = new (file: string) => NonNullable<SqliteOptions["database"]>;
 
@@ -8,11 +8,10 @@ export const NOT_INSTALLED =
 
 /** `undefined` where it is not installed. One that is installed and cannot be loaded is an error. */
 export function betterSqlite3(): Database | undefined {
-  const require = createRequire(import.meta.url);
   try {
-    require.resolve("better-sqlite3");
+    fromBuild.resolve("better-sqlite3");
   } catch {
     return undefined;
   }
-  return require("better-sqlite3") as Database;
+  return fromBuild("better-sqlite3") as Database;
 }

@@ -1,4 +1,5 @@
 import { conformance, type Harness } from "locktender/testing";
+import { markdownTable } from "./markdown-table.js";
 
 /** What people look for, and the subjects of the suite that show it. */
 const KINDS: Readonly<Record<string, string>> = {
@@ -60,21 +61,11 @@ export function kindsTable(engines: Readonly<Record<string, Harness>>): string {
     return [kind, ...cells];
   });
   const header = ["", ...columns.map(({ engine }) => engine)];
-  const all = [header, ...rows];
-  const widths = header.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0), 3));
-  const line = (row: readonly string[]) =>
-    `| ${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
   const reasons = columns.flatMap(({ engine }) => {
     const { queue, cells, kinds } = engines[engine] as Harness;
     return [queue, cells, kinds].flatMap((lack) =>
       lack === undefined ? [] : [`- ${engine}: ${lack.skip}.`],
     );
   });
-  return [
-    line(header),
-    line(widths.map((width) => "-".repeat(width))),
-    ...rows.map(line),
-    "",
-    ...reasons,
-  ].join("\n");
+  return [markdownTable(header, rows), "", ...reasons].join("\n");
 }

@@ -5,10 +5,10 @@ import type { Harness } from "locktender/testing";
 const FOLLOWS_ITS_OWN_ADDRESSES =
   "its clients connect to the addresses that the servers announce, past any proxy";
 
-/** One engine of the suite: a topology, spoken to by one of the two libraries, under keys of its own. */
+/** One engine of the suite: a topology, spoken to by one of the libraries, under keys of its own. */
 export function redisHarness(
   topology: "single" | "sentinel" | "cluster",
-  library: "ioredis" | "redis",
+  library: "ioredis" | "redis" | "iovalkey",
   server: { readonly url: string; readonly nodes: readonly { readonly port: number }[] },
 ): Harness {
   const prefix = `test-${topology}-${library}-${process.pid}`;

@@ -1,11 +1,17 @@
+import { isIP } from "node:net";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { nowMs } from "../../core/clock.js";
 import { closedError } from "./errors.js";
 import { type Client, CONNECTIVITY, type Grpc, loadLibrary } from "./library.js";
 import type { EtcdSettings } from "./options.js";
 
+/** What is sent as the server's name in place of its address: a name that no server has (RFC 2606). */
+const NO_NAME = "address.invalid";
+
 /** One server. Its connection is made on first use, and anew after it was found silent. */
 export class Endpoint {
   readonly address: string;
+  readonly #host: string;
   readonly #settings: EtcdSettings;
   #client: Client | undefined;
   /** When its connection was begun, or was last seen to work. */
@@ -14,6 +20,7 @@ export class Endpoint {
 
   constructor(host: string, port: number, settings: EtcdSettings) {
     this.address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+    this.#host = host;
     this.#settings = settings;
   }
 
@@ -31,6 +38,8 @@ export class Endpoint {
       "grpc.max_receive_message_length": -1,
       // Connections are not shared with other backends of this process.
       "grpc.use_local_subchannel_pool": 1,
+      // It would send the address as the server's name, which TLS does not allow (RFC 6066) and Node 26 refuses.
+      ...(this.#byAddress ? { "grpc.ssl_target_name_override": NO_NAME } : undefined),
     });
     return this.#client;
   }
@@ -69,6 +78,15 @@ export class Endpoint {
   #credentials(grpc: Grpc): object {
     const { secure, tls } = this.#settings;
     if (!secure) return grpc.credentials.createInsecure();
-    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
+    const verify = this.#byAddress ? { checkServerIdentity: this.#isItsAddress } : {};
+    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null, verify);
   }
+
+  get #byAddress(): boolean {
+    return isIP(this.#host) !== 0;
+  }
+
+  /** Whatever name was sent: the certificate has to be for the address that the URL names. */
+  readonly #isItsAddress = (_name: string, certificate: PeerCertificate) =>
+    checkServerIdentity(this.#host, certificate);
 }

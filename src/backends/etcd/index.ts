@@ -11,6 +11,7 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
+import { installed } from "../../core/installed.js";
 import { EtcdCells } from "./cells.js";
 import { Claiming } from "./claiming.js";
 import { Desk } from "./desk.js";
@@ -51,6 +52,10 @@ class EtcdBackend implements Backend {
     this.#claiming = new Claiming(this.#desk);
     this.#renewing = new Renewing(this.#desk);
     this.cells = new EtcdCells(this.#desk.rpc, this.#desk.root);
+  }
+
+  get client(): string {
+    return installed("@grpc/grpc-js");
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {

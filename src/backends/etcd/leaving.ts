@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.js";
-import { LONGEST_TIMER_MS } from "../../core/duration.js";
+import { startTimer } from "../../core/timer.js";
 import type { Desk } from "./desk.js";
 import type { EtcdPlace } from "./place.js";
 
@@ -47,13 +47,10 @@ export class Leaving {
   }
 
   #after(ms: number, work: () => void): void {
-    const timer = setTimeout(
-      () => {
-        this.#timers.delete(timer);
-        work();
-      },
-      Math.min(Math.ceil(ms), LONGEST_TIMER_MS),
-    ).unref();
+    const timer = startTimer(() => {
+      this.#timers.delete(timer);
+      work();
+    }, ms).unref();
     this.#timers.add(timer);
   }
 

@@ -1,3 +1,4 @@
+import type { PeerCertificate } from "node:tls";
 import { LockError } from "../../core/errors.js";
 import { DESCRIPTION } from "./messages.js";
 
@@ -55,7 +56,12 @@ export interface Grpc {
   readonly Metadata: new () => Metadata;
   readonly credentials: {
     createInsecure(): object;
-    createSsl(ca: Buffer | null, key: Buffer | null, cert: Buffer | null): object;
+    createSsl(
+      ca: Buffer | null,
+      key: Buffer | null,
+      cert: Buffer | null,
+      verify: { checkServerIdentity?: (host: string, certificate: PeerCertificate) => Error | undefined },
+    ): object;
   };
 }
 

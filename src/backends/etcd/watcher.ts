@@ -1,3 +1,4 @@
+import { startTimer } from "../../core/timer.js";
 import {
   EVENT_DELETE,
   type KeyValue,
@@ -127,7 +128,7 @@ export class Watcher {
   #later(): void {
     if (this.#closed || this.#standing.size === 0) return;
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
-    this.#retry = setTimeout(() => void this.#open(), delayMs).unref();
+    this.#retry = startTimer(() => void this.#open(), delayMs).unref();
   }
 
   /** Says whether the watch stands, or has ended as it may. */

@@ -1,69 +1,28 @@
-import { LockError } from "../../core/errors.js";
+import { describeHosts, type Host } from "../../core/address.js";
+import { invalidOption } from "../../core/errors.js";
+import { Patience } from "../../core/patience.js";
 import type { DatabaseAddress } from "../sql/address.js";
-import { closedError } from "../sql/errors.js";
-import { borrowedPool, type Pool } from "../sql/pool.js";
+import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
+import { Hosts } from "../sql/hosts.js";
+import { borrowedPool, type Pool, stopPatience } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
+import { ENGINE } from "./errors.js";
+import {
+  closed,
+  connected,
+  isConnection,
+  library,
+  type MysqlConnectionLike,
+  type MysqlPoolLike,
+  type MysqlPromisePool,
+  type MysqlSession,
+  type OwnClient,
+} from "./library.js";
 import type { MysqlSettings } from "./options.js";
+import { identityOf, RequestStopper, type ServerIdentity, stopBorrowed } from "./stop-request.js";
 
-export const ENGINE = "MySQL";
-
-export interface MysqlQuery {
-  readonly sql: string;
-  readonly values?: unknown[];
-  readonly rowsAsArray?: boolean;
-  readonly typeCast?: boolean;
-}
-
-/** What a pool of the caller's may have set otherwise. */
-export const AS_USUAL = { rowsAsArray: false, typeCast: true };
-
-/** What we use of a connection of `mysql2/promise`. */
-export interface MysqlConnectionLike {
-  execute(query: MysqlQuery): Promise<[unknown, unknown]>;
-  query(query: MysqlQuery): Promise<[unknown, unknown]>;
-  release(): void;
-  destroy(): void;
-}
-
-/** What we use of a pool of `mysql2/promise`. */
-export interface MysqlPromisePool {
-  getConnection(): Promise<MysqlConnectionLike>;
-}
-
-/** A pool of `mysql2/promise`, or one of `mysql2`, which has the other in it. */
-export type MysqlPoolLike = MysqlPromisePool | { promise(): MysqlPromisePool };
-
-/** A connection, whoever keeps it. */
-export type MysqlSession = Pick<MysqlConnectionLike, "execute" | "query">;
-
-/** A connection of `mysql2`, as it is made, with what it takes to keep it. */
-interface OwnClient {
-  promise(): MysqlSession;
-  connect(done: (error: unknown) => void): void;
-  query(sql: string, done: () => void): void;
-  end(done: () => void): void;
-  on(event: "error" | "end", listener: () => void): void;
-  /** Another one as soon as TLS has begun. */
-  readonly stream: { destroy(): void; ref(): void; unref(): void };
-}
-
-interface MysqlLibrary {
-  createConnection(config: object): OwnClient;
-}
-
-/** The library is only needed by those who use this engine by URL. */
-async function library(): Promise<MysqlLibrary> {
-  try {
-    const module: unknown = await import("mysql2");
-    return (module as { default: MysqlLibrary }).default;
-  } catch (cause) {
-    throw new LockError("unsupported", 'a mysql:// URL needs the package "mysql2": npm install mysql2.', {
-      cause,
-    });
-  }
-}
-
-function configOf({ host, port, username, password, database, tls }: DatabaseAddress, timeoutMs: number) {
+function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: number) {
+  const { username, password, database, tls } = address;
   return {
     host,
     port,
@@ -79,45 +38,104 @@ function configOf({ host, port, username, password, database, tls }: DatabaseAdd
 
 export async function openPool(settings: MysqlSettings): Promise<Pool<MysqlSession>> {
   const { target, connections, timeoutMs } = settings;
-  if (target.address === undefined) return poolOf(target.pool);
+  if (target.address === undefined) return poolOf(target.pool, timeoutMs);
+  const { address } = target;
   const { createConnection } = await library();
-  const config = configOf(target.address, timeoutMs);
-  return new SmallPool(
-    connections,
-    () => own(createConnection(config), timeoutMs),
-    () => closedError(ENGINE),
-  );
+  const hosts = new Hosts(address.hosts);
+  const shareMs = hosts.shareOf(timeoutMs);
+  const share = new Patience(shareMs);
+  const stoppers = new Map<string, RequestStopper>();
+  const open = (lost: () => void) =>
+    hosts.open(lost, (host, onLost) => {
+      const make = () => createConnection(configOf(address, host, shareMs));
+      const where = describeHosts({ hosts: [host] });
+      const stopper = stoppers.get(where) ?? new RequestStopper();
+      stoppers.set(where, stopper);
+      return openOwn(make, where, { share, timeoutMs }, stopper, onLost);
+    });
+  // One of them is left for the connection that stops requests which hang, so that there are never more in all.
+  const most = Math.max(1, connections - 1);
+  return new SmallPool({ most, timeoutMs }, open, () => closedError(ENGINE));
 }
 
-function own(client: OwnClient, timeoutMs: number): OwnConnection<MysqlSession> {
-  // The server does not notice that we have given up and left: without this, each retry at a row that is locked
-  // for long would leave one more of its threads waiting there, until no connection is left for anybody.
+async function openOwn(
+  make: () => OwnClient,
+  where: string,
+  { share, timeoutMs }: { readonly share: Patience; readonly timeoutMs: number },
+  stopper: RequestStopper,
+  lost: () => void,
+): Promise<OwnConnection<MysqlSession>> {
+  // The server does not notice that we have given up and left. It should not try for much longer than we wait.
   const longestS = Math.ceil(timeoutMs / 1000) + 1;
   const limits = `SET SESSION innodb_lock_wait_timeout = ${longestS}, SESSION lock_wait_timeout = ${longestS}`;
-  return {
-    connection: client.promise(),
-    open: async (lost) => {
-      client.on("error", lost);
-      client.on("end", lost);
-      await new Promise<void>((resolve, reject) => {
-        client.connect((error) => (error ? reject(error) : resolve()));
-      });
-      client.query(limits, () => {});
-    },
-    close: async (broken) => {
-      // The library's own way would wait for the server to leave first.
-      if (broken) client.stream.destroy();
-      else await new Promise<void>((resolve) => client.end(resolve));
-    },
-    ref: () => client.stream.ref(),
-    unref: () => client.stream.unref(),
+  const client = make();
+  client.on("error", lost);
+  client.on("end", lost);
+  const stopping = stopPatience(timeoutMs);
+  const opened = async () => {
+    await connected(client);
+    client.query(limits, () => {});
+    return identityOf(client.promise());
   };
+  try {
+    // All of it within the share of this host: the next one may be the primary.
+    const identity = await share.bound(
+      opened(),
+      (error) => error as Error,
+      () => lateError(ENGINE, where, share.timeoutMs),
+    );
+    if (!identity.isPrimary) throw new ReadOnlyServerError(ENGINE, where);
+    return {
+      connection: client.promise(),
+      close: (broken) => closed(client, broken),
+      stop: () => stopper.stop(make, { identity, threadId: client.threadId }, stopping),
+      ref: () => client.stream.ref(),
+      unref: () => client.stream.unref(),
+    };
+  } catch (error) {
+    client.stream.destroy();
+    throw error;
+  }
 }
 
-function poolOf(pool: MysqlPoolLike): Pool<MysqlConnectionLike> {
-  const promised = "promise" in pool && typeof pool.promise === "function" ? pool.promise() : pool;
-  return borrowedPool(
-    () => (promised as MysqlPromisePool).getConnection(),
-    (connection, broken) => (broken ? connection.destroy() : connection.release()),
-  );
+function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLike> {
+  const own = "promise" in pool && typeof pool.promise === "function" ? pool.promise() : pool;
+  const promised = own as MysqlPromisePool;
+  const stopping = stopPatience(timeoutMs);
+  // Asked once per connection of the pool, which is in what it hands out.
+  const identities = new WeakMap<object, ServerIdentity>();
+  const keyOf = (connection: MysqlConnectionLike) => connection.connection ?? connection;
+  return borrowedPool({
+    connect: async () => {
+      const connection: unknown = await promised.getConnection();
+      if (!isConnection(connection)) {
+        throw invalidOption("pool: what its getConnection() gives is no connection of mysql2.");
+      }
+      return connection;
+    },
+    prepare: (connection) => {
+      if (identities.has(keyOf(connection))) return undefined;
+      return identityOf(connection).then((identity) => void identities.set(keyOf(connection), identity));
+    },
+    giveBack: (connection, broken) => (broken ? connection.destroy() : connection.release()),
+    stop: async (connection, attempt) => {
+      const identity = identities.get(keyOf(connection));
+      const { threadId } = connection;
+      return identity === undefined
+        ? "absent"
+        : stopBorrowed(promised, { identity, threadId }, attempt, stopping);
+    },
+    // One is left for stopping requests which hang, if there is more than one.
+    most: Math.max(1, limitOf(pool) - 1),
+    size: limitOf(pool),
+    timeoutMs,
+  });
+}
+
+/** How many connections a pool of the library makes at most. */
+function limitOf(pool: object): number {
+  const { pool: inner = pool } = pool as { readonly pool?: object };
+  const { connectionLimit } =
+    (inner as { readonly config?: { readonly connectionLimit?: unknown } }).config ?? {};
+  return typeof connectionLimit === "number" && connectionLimit > 0 ? connectionLimit : Infinity;
 }

@@ -8,7 +8,7 @@ import {
   type Statement,
   type Step,
 } from "../sql/routine.js";
-import { ROUTINES, SCHEMA_VERSION } from "../sql/routines.js";
+import { BREAKING, REVISION, ROUTINES, routineName } from "../sql/routines.js";
 import { withoutComments } from "../sql/text.js";
 import { sql } from "./sql.generated.js";
 
@@ -33,7 +33,8 @@ const MODES = ["SET NAMES utf8mb4", "SET SESSION sql_mode = 'STRICT_ALL_TABLES,N
  * would go on granting locks on a primary that has just been made a replica.
  */
 const REFUSE_IF_READ_ONLY = [
-  "IF @@global.read_only THEN",
+  // A word instead of a number in newer versions of MariaDB.
+  "IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN",
   "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'no lock can be changed here';",
   "END IF;",
 ];
@@ -42,8 +43,13 @@ export function quoted(identifier: string): string {
   return `\`${identifier.replaceAll("`", "``")}\``;
 }
 
+/** What a procedure of this release is called. */
+export function procedureName(prefix: string, name: string): string {
+  return quoted(`${prefix}_${routineName(name)}`);
+}
+
 export function callOf(prefix: string, { name, inputs }: Routine): string {
-  return `CALL ${quoted(`${prefix}_${name}`)}(${inputs.map(() => "?").join(", ")})`;
+  return `CALL ${procedureName(prefix, name)}(${inputs.map(() => "?").join(", ")})`;
 }
 
 /** A query answers with rows; a call with a list of sets of rows, and a header at the end. */
@@ -65,8 +71,12 @@ export function statements(prefix: string): readonly string[] {
     ...ROUTINES.flatMap((routine) =>
       procedureOf(prefix, routine.name, parametersOf(routine), bodyOf(routine)),
     ),
-    // Last, because whoever finds it takes everything else for granted.
-    ...procedureOf(prefix, "version", "", [`SELECT ${SCHEMA_VERSION} AS version;`]),
+    translated(`INSERT IGNORE INTO @revisions VALUES (${REVISION}, ${BREAKING})`, prefix),
+    // Last, because a process that finds it takes everything else for granted.
+    ...procedureOf(prefix, "breaking", "", [
+      "SELECT coalesce(max(breaking), 0) AS breaking FROM @revisions;",
+      "COMMIT;",
+    ]),
   ];
 }
 
@@ -81,7 +91,7 @@ function procedureOf(
   parameters: string,
   body: readonly string[],
 ): readonly string[] {
-  const procedure = quoted(`${prefix}_${name}`);
+  const procedure = procedureName(prefix, name);
   const text = translated(body.join("\n"), prefix);
   return [
     `DROP PROCEDURE IF EXISTS ${procedure}`,
@@ -101,7 +111,10 @@ function bodyOf(routine: Routine): readonly string[] {
   });
   const work = steps.flatMap(stepOf);
   // Where autocommit is off, a look begins a transaction, too: left open, it would show the same old rows again.
-  if (!isRow(answer)) return [...locals, ...work, `${withoutComments(answer.sql).trim()};`, "COMMIT;"];
+  if (!isRow(answer)) {
+    const refusal = routine.onlyOnPrimary === true ? REFUSE_IF_READ_ONLY : [];
+    return [...locals, ...refusal, ...work, `${withoutComments(answer.sql).trim()};`, "COMMIT;"];
+  }
   const begin = [
     ...REFUSE_IF_READ_ONLY,
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;",
@@ -179,7 +192,9 @@ function answerOf(answer: readonly string[]): string {
 /** What is written for all databases, in the words of this one. */
 function translated(source: string, prefix: string): string {
   return source
-    .replace(/@(resources|claims|forced|cells)\b/g, (_, table: string) => quoted(`${prefix}_${table}`))
+    .replace(/@(resources|claims|forced|cells|revisions)\b/g, (_, table: string) =>
+      quoted(`${prefix}_${table}`),
+    )
     .replace(/ON CONFLICT \(\w+\) DO UPDATE SET/g, "ON DUPLICATE KEY UPDATE")
     .replace(/\bexcluded\.(\w+)/g, "VALUES($1)")
     .replaceAll("@wall", CLOCK)

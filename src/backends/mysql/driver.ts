@@ -1,8 +1,9 @@
 import type { Driver } from "../sql/driver.js";
 import type { Routine } from "../sql/routine.js";
-import { AS_USUAL, ENGINE, type MysqlSession, openPool } from "./client.js";
+import { openPool } from "./client.js";
 import { callOf, rowsOf } from "./dialect.js";
-import { explain, meaningOf } from "./errors.js";
+import { ENGINE, explain, meaningOf } from "./errors.js";
+import { AS_USUAL, type MysqlSession } from "./library.js";
 import type { MysqlSettings } from "./options.js";
 import { schemaDriver } from "./schema.js";
 

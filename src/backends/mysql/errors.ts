@@ -1,8 +1,10 @@
 import { backendError, LockError } from "../../core/errors.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
 
+export const ENGINE = "MySQL";
+
 const PAGE = "docs/engines/mysql.md";
-const RIGHTS = `Give this user the rights that ${PAGE} lists.`;
+const RIGHTS = `Give this user the rights that ${PAGE} lists; after an upgrade, run the migration of this release first.`;
 
 /** What the server's numbers mean to whoever runs the program. */
 const ADVICE: Readonly<Record<number, string>> = {
@@ -17,13 +19,30 @@ const ADVICE: Readonly<Record<number, string>> = {
   1021: "The disk of the server is full. Make room; until then no lock can be taken or renewed.",
   1114: "The disk of the server, or the space for its tables, is full. Make room; until then no lock can be taken or renewed.",
   1290: "This server is a replica, or read-only; connect to the primary.",
+  1792: "This server is a replica, or read-only; connect to the primary.",
   1836: "This server is a replica, or read-only; connect to the primary.",
+  3032: "This server is in offline mode, and lets administrators in only.",
+  1047: "This node of the cluster is not ready, because it has just come back or has lost the others.",
 };
+
+/** Servers that cannot write, or not yet: replicas, nodes of a cluster without the others, and those in offline mode. */
+const READ_ONLY = new Set([1047, 1290, 1792, 1836, 3032, 3100, 3168]);
+
+/**
+ * The connection has ended, or may be in the middle of a transaction: MySQL, unlike MariaDB, runs no handler of a
+ * routine whose statement was killed (1317), or was stopped by a limit in time (1969, 3024), and leaves its work open.
+ */
+const BROKEN = new Set([1053, 1317, 1568, 1927, 1969, 3024, 3169, 4031]);
+
+/** Undone as a whole: a deadlock, a lock that was waited for in vain, a conflict with another member of a group. */
+const COLLISIONS = new Set([1205, 1213, 3101]);
 
 /** What may pass by itself: no room, no connection, a shutdown, a read-only time, locks, a killed statement. */
 const PASSING = new Set([
-  1021, 1030, 1040, 1041, 1053, 1077, 1114, 1135, 1203, 1205, 1213, 1226, 1290, 1317, 1836, 1927, 1969, 3024,
-  3100,
+  ...[1021, 1030, 1040, 1041, 1077, 1114, 1135, 1180, 1203, 1226, 1615],
+  ...READ_ONLY,
+  ...BROKEN,
+  ...COLLISIONS,
 ]);
 
 /** 0 unless the server itself has said it. */
@@ -32,10 +51,23 @@ function numberOf(error: unknown): number {
   return typeof error.errno === "number" && error.sqlState !== undefined ? error.errno : 0;
 }
 
+/** Whether the server itself has said it. */
+export function isServers(error: unknown): boolean {
+  return numberOf(error) !== 0;
+}
+
+/** `read_only` of a server: a number, or one of several words in newer versions of MariaDB. */
+export function isWritable(readOnly: unknown): boolean {
+  return /^(0|OFF)$/i.test(String(readOnly));
+}
+
 export function meaningOf(error: unknown): Meaning {
   const number = numberOf(error);
-  if (number === 0 || number === 1053 || number === 1927 || isFatal(error)) return "broken";
-  if (number === 1213 || number === 1205) return "collision";
+  // Before others: a server in offline mode ends the connection as well.
+  if (READ_ONLY.has(number)) return "read-only";
+  if (number === 0 || BROKEN.has(number) || isFatal(error)) return "broken";
+  if (COLLISIONS.has(number)) return "collision";
+  if (number === 1615) return "stale";
   return number === 1305 || number === 1146 ? "missing" : "other";
 }
 
@@ -47,15 +79,6 @@ export function explain(error: unknown): Explanation {
 
 function isFatal(error: unknown): boolean {
   return (error as { readonly fatal?: unknown }).fatal === true;
-}
-
-export function replicaError(where: string): LockError {
-  return backendError(
-    `MySQL at ${where}: this server is read-only, as replicas are. Connect to the primary.`,
-    {
-      retryable: true,
-    },
-  );
 }
 
 export function charsetError(found: string): LockError {

@@ -1,4 +1,5 @@
-import type { Backend, Traits } from "../../core/backend.js";
+import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
+import { installed } from "../../core/installed.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
 import { PooledLink } from "../sql/pooled-link.js";
@@ -6,7 +7,7 @@ import { migration as migrationOf } from "./dialect.js";
 import { mysqlDriver } from "./driver.js";
 import { type MysqlOptions, readMysqlOptions } from "./options.js";
 
-export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./client.js";
+export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./library.js";
 export type { MysqlOptions } from "./options.js";
 
 const TRAITS: Traits = {
@@ -18,7 +19,7 @@ const TRAITS: Traits = {
   ttl: "claim",
   expiryGranularityMs: 100,
   caveats: [
-    "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the servers' clocks differ by less than the failover takes.",
+    "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.",
     "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
     "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot ring.",
   ],
@@ -30,6 +31,7 @@ export function mysql(options: MysqlOptions = {}): Backend {
   return new SqlBackend({
     link: new PooledLink(mysqlDriver(settings), settings),
     retentionMs: settings.retentionMs,
+    client: () => (settings.target.address === undefined ? GIVEN : installed("mysql2")),
     traits: () => TRAITS,
   });
 }

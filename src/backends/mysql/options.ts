@@ -6,7 +6,7 @@ import {
   type ServerOptions,
   type ServerSettings,
 } from "../sql/address.js";
-import type { MysqlPoolLike } from "./client.js";
+import { isMysqlPool, type MysqlPoolLike } from "./library.js";
 
 export interface MysqlOptions extends ServerOptions {
   /** `mysql://user:password@host:3306/database` or `mariadb://`, with `?sslmode=require` for TLS. */
@@ -21,8 +21,9 @@ export type MysqlSettings = ServerSettings<MysqlPoolLike>;
 
 const KIND: ServerKind = {
   engine: "mysql",
-  library: "mysql2",
-  connect: "getConnection",
+  isPool: isMysqlPool,
+  whatPool:
+    'a pool of mysql2, as its createPool makes it. A single connection, a cluster of pools, or a pool of the packages "mariadb" or "mysql" cannot be used; mysql2 speaks to MariaDB, too.',
   ports: new Map([
     ["mysql", 3306],
     ["mariadb", 3306],
@@ -36,7 +37,7 @@ export function readMysqlOptions(options: MysqlOptions): MysqlSettings {
   if (address !== undefined && address.database === undefined) {
     throw invalidOption("mysql: the url must name a database, as in mysql://host/locks.");
   }
-  if (address?.tls !== undefined && isIP(address.host) !== 0) {
+  if (address?.tls !== undefined && address.hosts.some(({ host }) => isIP(host) !== 0)) {
     throw invalidOption(
       "mysql: for TLS the url must name the host, not its address: mysql2 cannot hold a certificate against an address.",
     );

@@ -1,4 +1,4 @@
--- The tables, version 2.
+-- The tables, revision 3.
 --
 -- In:      nothing
 -- Out:     nothing
@@ -56,4 +56,11 @@ CREATE TABLE IF NOT EXISTS @cells (
   body MEDIUMTEXT CHARACTER SET utf8mb4 NOT NULL,
   until_us BIGINT NOT NULL,
   PRIMARY KEY (name)
+) ENGINE = InnoDB;
+
+-- The releases that have made their routines here. One whose revision is below the highest `breaking` must not
+-- share the tables any more.
+CREATE TABLE IF NOT EXISTS @revisions (
+  revision INT NOT NULL PRIMARY KEY,
+  breaking INT NOT NULL
 ) ENGINE = InnoDB;

@@ -1,17 +1,17 @@
+import { createHash } from "node:crypto";
 import type { LockError } from "../../core/errors.js";
 import type { SchemaDriver } from "../sql/driver.js";
-import { missingSchema, otherVersion } from "../sql/errors.js";
+import { missingSchema, ReadOnlyServerError } from "../sql/errors.js";
 import type { Row } from "../sql/link.js";
-import { SCHEMA_VERSION } from "../sql/routines.js";
-import { AS_USUAL, type MysqlSession } from "./client.js";
-import { quoted, rowsOf, statements } from "./dialect.js";
-import { busyError, charsetError, replicaError } from "./errors.js";
+import { procedureName, quoted, rowsOf, statements } from "./dialect.js";
+import { busyError, charsetError, ENGINE, isWritable, meaningOf } from "./errors.js";
+import { AS_USUAL, type MysqlSession } from "./library.js";
 
 /** How long one waits for others who make the tables, in seconds. */
 const PATIENCE_S = 10;
 
 /** Asked directly: a routine has the character set of whoever made it. */
-const SETTINGS = "SELECT @@character_set_client AS charset, @@global.read_only AS replica";
+const SETTINGS = "SELECT @@character_set_client AS charset, @@global.read_only AS read_only";
 
 async function ask(session: MysqlSession, sql: string): Promise<Row | undefined> {
   const [results] = await session.query({ sql, ...AS_USUAL });
@@ -22,30 +22,45 @@ async function ask(session: MysqlSession, sql: string): Promise<Row | undefined>
 export function schemaDriver(prefix: string): SchemaDriver<MysqlSession> {
   return {
     unusable,
-    version: async (session) => (await ask(session, `CALL ${quoted(`${prefix}_version`)}()`))?.version,
-    create: (session, isThere) => create(prefix, session, isThere),
+    breaking: (session) => breaking(prefix, session),
+    create: (session, check) => create(prefix, session, check),
     missing: () =>
       missingSchema(
         `the database has no tables and procedures "${prefix}_…" for the locks`,
         prefix,
         "locktender/mysql",
       ),
-    otherVersion: (found) =>
-      otherVersion(`the tables and procedures "${prefix}_…" have version ${found}`, found, SCHEMA_VERSION),
+    what: `the tables "${prefix}_…"`,
   };
+}
+
+async function breaking(prefix: string, session: MysqlSession): Promise<unknown> {
+  try {
+    return (await ask(session, `CALL ${procedureName(prefix, "breaking")}()`))?.breaking;
+  } catch (error) {
+    // Where autocommit is off, this look keeps others from making what it has not found, until it is over.
+    await ask(session, "ROLLBACK");
+    throw error;
+  }
 }
 
 async function unusable(session: MysqlSession, where: string): Promise<LockError | undefined> {
   const row = await ask(session, SETTINGS);
   if (row?.charset !== "utf8mb4") return charsetError(String(row?.charset));
-  return Number(row?.replica) === 0 ? undefined : replicaError(where);
+  return isWritable(row?.read_only) ? undefined : new ReadOnlyServerError(ENGINE, where);
 }
 
 /** One at a time. Nothing of it can be undone as a whole, so each statement may be repeated. */
-async function create(prefix: string, session: MysqlSession, isThere: () => Promise<boolean>): Promise<void> {
+async function create(
+  prefix: string,
+  session: MysqlSession,
+  check: (breaking: unknown) => void,
+): Promise<void> {
   const run = (sql: string) => ask(session, sql);
-  const lock = `CONCAT('locktender:', SHA1(CONCAT(DATABASE(), ':${prefix}')))`;
-  const before = await run("SELECT @@sql_mode AS mode, @@collation_connection AS collation");
+  const before = await run(
+    "SELECT @@sql_mode AS mode, @@collation_connection AS collation, DATABASE() AS named",
+  );
+  const lock = lockName(String(before?.named), prefix);
   const mine = await run(`SELECT GET_LOCK(${lock}, ${PATIENCE_S}) AS got`);
   if (Number(mine?.got) !== 1) throw busyError(prefix, PATIENCE_S);
   const restore = async () => {
@@ -53,11 +68,39 @@ async function create(prefix: string, session: MysqlSession, isThere: () => Prom
     await run(`SET SESSION sql_mode = '${before?.mode}', collation_connection = '${before?.collation}'`);
   };
   try {
-    if (!(await isThere())) for (const statement of statements(prefix)) await run(statement);
+    if (!(await isComplete(prefix, run, check)))
+      for (const statement of statements(prefix)) await run(statement);
   } catch (error) {
     // What went wrong first is what counts.
     await restore().catch(() => undefined);
     throw error;
   }
   await restore();
+}
+
+/** Whether another process of this release was faster. */
+async function isComplete(
+  prefix: string,
+  run: (sql: string) => Promise<Row | undefined>,
+  check: (breaking: unknown) => void,
+): Promise<boolean> {
+  const breakingOf = async (sql: string) => {
+    try {
+      return (await run(sql))?.breaking;
+    } catch (error) {
+      if (meaningOf(error) === "missing") return undefined;
+      throw error;
+    }
+  };
+  const revisions = quoted(`${prefix}_revisions`);
+  check((await breakingOf(`SELECT coalesce(max(breaking), 0) AS breaking FROM ${revisions}`)) ?? 0);
+  return (await breakingOf(`CALL ${procedureName(prefix, "breaking")}()`)) !== undefined;
+}
+
+/**
+ * The user lock that the process holds while it makes the schema. Hashed here, because MySQL 9.6 and later have
+ * no SHA1(); the hash stays SHA-1, so that releases that let the server compute it take the same lock.
+ */
+function lockName(database: string, prefix: string): string {
+  return `'locktender:${createHash("sha1").update(`${database}:${prefix}`).digest("hex")}'`;
 }

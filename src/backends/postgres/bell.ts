@@ -1,25 +1,31 @@
-import { randomBytes } from "node:crypto";
-import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
-import { Patience } from "../../core/patience.js";
+import { startTimer } from "../../core/timer.js";
 import type { SqlBell } from "../sql/backend.js";
-import { lateError } from "../sql/errors.js";
+import { ReadOnlyServerError } from "../sql/errors.js";
 import type { Poller } from "../sql/poller.js";
 import type { Lent } from "../sql/pool.js";
-import { decodeText } from "../sql/replies.js";
 import type { Watching } from "../sql/watching.js";
-import { ENGINE, type PgClientLike, type PgNotification, type PgQuery } from "./client.js";
+import type { ListenerPool } from "./client.js";
 import { quoted } from "./dialect.js";
+import { ENGINE } from "./errors.js";
+import type { PgClientLike, PgNotification, PgSession } from "./library.js";
+import { newChannel, tellClaim } from "./messages.js";
+import { BoundedAsking, PROBE, Probe, type ProbeSettings } from "./probe.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
 /** Where a message of our own has not come back, it is tried again after this. */
 const DEAF_RETRY_MS = 60_000;
-const LONGEST_PROBE_MS = 1_000;
 /** How often the connection is asked for a sign of life, in times that an answer may take. */
 const PULSE = 5;
 const LONGEST_GOODBYE_MS = 200;
-const PROBE = "probe";
+
+interface Connections {
+  /** The one that listens. */
+  readonly listener: ListenerPool;
+  /** Another one, for a moment. */
+  lend(): Promise<Lent<PgSession>>;
+}
 
 /**
  * One connection that listens for the whole process. Whoever lets a claim in rings its process only. Behind a
@@ -27,12 +33,13 @@ const PROBE = "probe";
  * our own, and while none stands, the poller looks.
  */
 export class Bell implements SqlBell {
-  readonly #channel = `locktender_${randomBytes(9).toString("hex")}`;
-  readonly #connect: () => Promise<Lent<PgClientLike>>;
+  readonly #channel = newChannel();
+  readonly #connections: Connections;
   readonly #where: string;
   readonly #watching: Watching;
   readonly #poller: Poller;
-  readonly #patience: Patience;
+  readonly #asking: BoundedAsking;
+  readonly #probe: Probe;
   readonly #timeoutMs: number;
   #begun = false;
   #deaf = false;
@@ -42,21 +49,15 @@ export class Bell implements SqlBell {
   #failures = 0;
   #end: (() => void) | undefined;
   #standing: Promise<void> = Promise.resolve();
-  #onProbe: (() => void) | undefined;
 
-  /** `connect` gets a connection that nobody else uses. */
-  constructor(
-    connect: () => Promise<Lent<PgClientLike>>,
-    { where, timeoutMs }: { readonly where: string; readonly timeoutMs: number },
-    watching: Watching,
-    poller: Poller,
-  ) {
-    this.#connect = connect;
-    this.#where = where;
+  constructor(connections: Connections, settings: ProbeSettings, watching: Watching, poller: Poller) {
+    this.#connections = connections;
+    this.#where = settings.where;
     this.#watching = watching;
     this.#poller = poller;
-    this.#timeoutMs = timeoutMs;
-    this.#patience = new Patience(timeoutMs);
+    this.#timeoutMs = settings.timeoutMs;
+    this.#asking = new BoundedAsking(settings);
+    this.#probe = new Probe(this.#channel, connections.lend, settings);
   }
 
   /** It listened, and did not hear itself. */
@@ -74,20 +75,29 @@ export class Bell implements SqlBell {
     this.#standing = this.#stand();
   }
 
+  /** The server that it listens to has turned out to be read-only: the locks are on another one by now. */
+  reconnect(): void {
+    this.#end?.();
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retry);
     clearTimeout(this.#pulse);
     this.#end?.();
-    // Whoever closes does not wait for a message of ours, nor for a server that does not answer.
-    this.#onProbe?.();
-    await Promise.race([this.#standing, new Promise((resolve) => setTimeout(resolve, LONGEST_GOODBYE_MS))]);
+    // The caller does not wait for a message of ours, nor for a server that does not answer.
+    this.#probe.came();
+    const goodbye = this.#standing.then(() => this.#connections.listener.end()).catch(ignore);
+    await Promise.race([
+      goodbye,
+      new Promise((resolve) => startTimer(() => resolve(undefined), LONGEST_GOODBYE_MS)),
+    ]);
   }
 
   async #stand(): Promise<void> {
     let delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
     try {
-      await this.#listen(await this.#connect());
+      await this.#listen(await this.#connections.listener.lend());
       if (this.#deaf) delayMs = DEAF_RETRY_MS;
       else if (this.#failures === 0) delayMs = FIRST_RETRY_MS;
     } catch {
@@ -95,36 +105,44 @@ export class Bell implements SqlBell {
     }
     if (this.#closed) return;
     this.#poller.enabled = true;
-    this.#retry = setTimeout(() => {
+    this.#retry = startTimer(() => {
       this.#standing = this.#stand();
     }, delayMs).unref();
   }
 
   /** Until the connection breaks, or is of no use. */
-  async #listen({ connection: client, giveBack }: Lent<PgClientLike>): Promise<void> {
+  async #listen(lent: Lent<PgClientLike>): Promise<void> {
+    const { connection: client } = lent;
     let end = () => {};
     const broken = new Promise<void>((resolve) => {
       end = resolve;
     });
     this.#end = end;
-    const hear = (message: PgNotification) => this.#hear(message);
+    const hear = ({ channel, payload = "" }: PgNotification) => {
+      if (channel !== this.#channel) return;
+      if (payload === PROBE) this.#probe.came();
+      else tellClaim(this.#watching, payload);
+    };
     client.on("error", end);
     client.on("end", end);
     client.on("notification", hear);
     let alive = false;
     try {
-      await this.#ask(client, { text: `LISTEN ${quoted(this.#channel)}` });
+      await this.#mustWrite(lent);
+      await this.#asking.ask(lent, { text: `LISTEN ${quoted(this.#channel)}` });
       const listeningMs = nowMs();
-      this.#deaf = !(await this.#hearsItself());
+      const wasDeaf = this.#deaf;
+      this.#deaf = !(await this.#probe.isHeard());
       if (this.#deaf || this.#closed) {
         alive = true;
         return;
       }
       this.#failures = 0;
       this.#poller.enabled = false;
-      // What was sent before we listened is lost: all who have asked before ask again.
-      this.#watching.tellAllBefore(listeningMs);
-      this.#feelPulse(client, end);
+      // What was sent before we listened is lost: all who have asked before ask again. While it was deaf, they told
+      // the server no channel.
+      this.#watching.tellAllBefore(wasDeaf ? nowMs() : listeningMs);
+      this.#feelPulse(lent, end);
       await broken;
       alive = this.#closed;
     } finally {
@@ -133,93 +151,28 @@ export class Bell implements SqlBell {
       client.removeListener("end", end);
       // What goes back into a pool must not keep anything of ours.
       const clean =
-        alive && (await this.#ask(client, { text: `UNLISTEN ${quoted(this.#channel)}` }).then(yes, no));
+        alive && (await this.#asking.ask(lent, { text: `UNLISTEN ${quoted(this.#channel)}` }).then(yes, no));
       if (clean) client.removeListener("error", end);
       // Only a connection that works has shown that nothing is heard there.
       this.#deaf &&= clean;
-      giveBack(!clean);
+      lent.giveBack(!clean);
     }
   }
 
-  /** By another connection, or a pooler might answer by the one on which it happens to listen. */
-  async #hearsItself(): Promise<boolean> {
-    let heard = false;
-    let wake = () => {};
-    this.#onProbe = () => {
-      heard = true;
-      wake();
-    };
-    try {
-      // Where no other connection is to be had, those that are left are needed more urgently: so it polls.
-      if (!(await this.#probe().then(yes, no))) return false;
-      // Counted from here: it may have had to wait for its turn.
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, heard ? 0 : Math.min(LONGEST_PROBE_MS, this.#timeoutMs));
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-      return heard;
-    } finally {
-      this.#onProbe = undefined;
-    }
-  }
-
-  async #probe(): Promise<void> {
-    const { connection, giveBack } = await this.#connect();
-    const values = [this.#channel, PROBE];
-    const sent = this.#ask(connection, { text: "SELECT pg_notify($1, $2)", values });
-    await sent.then(
-      () => giveBack(false),
-      (error: unknown) => {
-        giveBack(true);
-        throw error;
-      },
-    );
-  }
-
-  /** Nothing is sent on it, so nobody would notice a server that fell silent. */
-  #feelPulse(client: PgClientLike, end: () => void): void {
-    this.#pulse = setTimeout(() => {
-      this.#ask(client, { text: "SELECT 1" }).then(() => !this.#closed && this.#feelPulse(client, end), end);
+  /** Nothing is sent on it, so a server that fell silent, or is no longer the primary, would go unnoticed. */
+  #feelPulse(lent: Lent<PgClientLike>, end: () => void): void {
+    this.#pulse = startTimer(() => {
+      this.#mustWrite(lent).then(() => !this.#closed && this.#feelPulse(lent, end), end);
     }, PULSE * this.#timeoutMs).unref();
   }
 
-  async #ask(client: PgClientLike, query: PgQuery): Promise<void> {
-    const asked = client.query(query);
-    await this.#patience.bound(
-      asked,
-      (error) => error as Error,
-      () => lateError(ENGINE, this.#where, this.#timeoutMs),
-    );
-  }
-
-  /** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
-  #hear({ channel, payload = "" }: PgNotification): void {
-    if (channel !== this.#channel) return;
-    if (payload === PROBE) this.#onProbe?.();
-    const [, digits, id = "", rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(payload) ?? [];
-    if (digits === undefined) return;
-    const ticket = BigInt(digits);
-    const force = rest.startsWith("{") ? parseForce(rest) : undefined;
-    if (rest === "granted") this.#watching.tell(id, { state: "granted", ticket });
-    else if (rest === "ask") this.#watching.tell(id);
-    else if (force !== undefined)
-      this.#watching.tell(id, { state: "gone", loss: "forced", ticket, ...force });
+  async #mustWrite(lent: Lent<PgClientLike>): Promise<void> {
+    const text = "SELECT current_setting('transaction_read_only') AS it";
+    const [row] = await this.#asking.ask(lent, { text, columns: ["it"] });
+    if ((row as { readonly it?: unknown }).it === "on") throw new ReadOnlyServerError(ENGINE, this.#where);
   }
 }
 
-function parseForce(json: string): Force | undefined {
-  try {
-    const { reason, by } = JSON.parse(json) as { reason?: unknown; by?: unknown };
-    if (typeof reason !== "string") return undefined;
-    return { reason: decodeText(reason), ...(typeof by === "string" ? { by: decodeText(by) } : undefined) };
-  } catch {
-    // Not written by our routines: anybody may notify a channel.
-    return undefined;
-  }
-}
-
+const ignore = () => {};
 const yes = () => true;
 const no = () => false;

@@ -1,80 +1,61 @@
 import { isIP } from "node:net";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
-import { LockError } from "../../core/errors.js";
+import { describeHosts, type Host } from "../../core/address.js";
+import { invalidOption, LockError } from "../../core/errors.js";
+import { Patience } from "../../core/patience.js";
 import type { TlsTexts } from "../../core/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
-import { closedError } from "../sql/errors.js";
-import { borrowedPool, type Lent, type Pool } from "../sql/pool.js";
+import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
+import { Hosts } from "../sql/hosts.js";
+import { borrowedPool, type Lent, ordered, type Pool, stopPatience } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
+import { ENGINE } from "./errors.js";
+import {
+  type Connector,
+  isPooledClient,
+  type OwnClient,
+  type PgClient,
+  type PgClientLike,
+  type PgPooledClient,
+  type PgPoolLike,
+  type PgSession,
+  pgLibrary,
+} from "./library.js";
 import type { PostgresSettings } from "./options.js";
+import { connectorBySql, postgresJsConnector } from "./postgres-js.js";
+import {
+  type ServerSession,
+  SessionEnder,
+  type Stopping,
+  sendCancel,
+  sessionOf,
+  stopBorrowed,
+  stopRequest,
+} from "./stop-request.js";
 
-export const ENGINE = "PostgreSQL";
-
-export interface PgQuery {
-  readonly text: string;
-  readonly values?: readonly unknown[];
-  /** Prepared once per connection under this name. */
-  readonly name?: string;
-  /** How values of each type are read. */
-  readonly types?: { getTypeParser(): (value: string) => unknown };
-}
-
-export interface PgNotification {
-  readonly channel: string;
-  readonly payload?: string | undefined;
-}
-
-/** What we use of a client of `pg`. */
-export interface PgClientLike {
-  query(query: PgQuery): Promise<{ readonly rows: readonly unknown[] }>;
-  on(event: "error" | "end" | "notification", listener: (message: PgNotification) => void): unknown;
-  removeListener(event: string, listener: (message: PgNotification) => void): unknown;
-}
-
-export interface PgPooledClient extends PgClientLike {
-  release(destroy?: boolean): void;
-}
-
-/** What we use of a pool of `pg`. */
-export interface PgPoolLike {
-  connect(): Promise<PgPooledClient>;
-  readonly options?: { readonly max?: number };
-}
-
-/** A client of the library, with what it takes to keep it. */
-interface OwnClient extends PgClientLike {
-  connect(): Promise<void>;
+/** Where the connection that listens comes from. */
+export interface ListenerPool {
+  lend(): Promise<Lent<PgClientLike>>;
   end(): Promise<void>;
-  ref(): void;
-  unref(): void;
-}
-
-interface PgLibrary {
-  readonly Client: new (config: object) => OwnClient;
 }
 
 const ignore = () => {};
 
-/** The library is only needed by those who use this engine by URL. */
-async function library(): Promise<PgLibrary> {
-  try {
-    const module: { readonly default: unknown } = await import("pg");
-    return module.default as PgLibrary;
-  } catch (cause) {
-    throw new LockError("unsupported", 'a postgres:// URL needs the package "pg": npm install pg.', {
-      cause,
-    });
-  }
-}
-
-function configOf({ host, port, username, password, database, tls }: DatabaseAddress, timeoutMs: number) {
+/** Whom a URL names, and where. */
+function loginOf({ username, password, database }: DatabaseAddress) {
   return {
-    host,
-    port,
     user: username ?? "postgres",
     password,
     database: database ?? username ?? "postgres",
-    ssl: tls === undefined ? false : secured(tls, host),
+  };
+}
+
+function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: number) {
+  return {
+    ...loginOf(address),
+    host,
+    port,
+    ssl: address.tls === undefined ? false : secured(address.tls, host),
     connectionTimeoutMillis: timeoutMs,
     keepAlive: true,
     application_name: "locktender",
@@ -88,53 +69,160 @@ function secured(tls: TlsTexts, host: string) {
   return { ...tls, ...servername, rejectUnauthorized: true, checkServerIdentity: check };
 }
 
-export async function openPool(settings: PostgresSettings): Promise<Pool<PgClientLike>> {
-  const { target, connections, timeoutMs } = settings;
-  if (target.address === undefined) return poolOf(target.pool);
-  const { Client } = await library();
-  const config = configOf(target.address, timeoutMs);
-  return new SmallPool(
-    connections,
-    () => own(new Client(config)),
-    () => closedError(ENGINE),
+async function pgConnector(address: DatabaseAddress): Promise<Connector | undefined> {
+  const library = await pgLibrary();
+  if (library === undefined) return undefined;
+  const make = (host: Host, timeoutMs: number) => new library.Client(configOf(address, host, timeoutMs));
+  return {
+    library: "pg",
+    make,
+    cancel: (client, host, patience) =>
+      sendCancel(make(host, patience.timeoutMs), client as PgClient, patience),
+    // In the middle of a question the library does not say goodbye.
+    destroy: (client) => (client as PgClient).connection?.stream.destroy(),
+  };
+}
+
+/** By the settings that the caller has given, or by the first library that is installed. */
+async function connectorOf({ sql }: PostgresSettings, address: DatabaseAddress): Promise<Connector> {
+  if (sql !== undefined) return connectorBySql(sql);
+  const { password, ...login } = loginOf(address);
+  const { hosts, tls } = address;
+  const ssl = tls === undefined ? undefined : ({ host }: Host) => secured(tls, host);
+  const connector =
+    (await pgConnector(address)) ?? (await postgresJsConnector({ ...login, hosts, pass: password, ssl }));
+  if (connector !== undefined) return connector;
+  throw new LockError(
+    "unsupported",
+    "a postgres:// URL needs a client library. Install one: npm install pg, or npm install postgres.",
   );
 }
 
-function own(client: OwnClient): OwnConnection<PgClientLike> {
+/** Connections of ours, or of the caller's pool. */
+export async function openPool(
+  settings: PostgresSettings,
+  onLibrary: (name: string) => void,
+): Promise<Pool<PgSession>> {
+  const { target, connections, timeoutMs } = settings;
+  if (target.address === undefined) return poolOf(target.pool, timeoutMs);
+  return ownPool(settings, target.address, connections, onLibrary);
+}
+
+/** At most so many connections of ours. */
+async function ownPool(
+  settings: PostgresSettings,
+  address: DatabaseAddress,
+  most: number,
+  onLibrary: (name: string) => void = ignore,
+): Promise<Pool<PgClientLike>> {
+  const { timeoutMs } = settings;
+  const connector = await connectorOf(settings, address);
+  onLibrary(connector.library);
+  const hosts = new Hosts(address.hosts);
+  const share = new Patience(hosts.shareOf(timeoutMs));
+  const stopping = { ender: new SessionEnder(), patience: stopPatience(timeoutMs) };
+  const open = (lost: () => void) =>
+    hosts.open(lost, (host, onLost) => openOwn(connector, host, share, stopping, onLost));
+  return new SmallPool({ most, timeoutMs }, open, () => closedError(ENGINE));
+}
+
+/** The one that listens, apart from the others: it is in use all the time, and keeps no program from ending. */
+export function listenerPool(settings: PostgresSettings, address: DatabaseAddress): ListenerPool {
+  const { timeoutMs, where } = settings;
+  const patience = new Patience(timeoutMs);
+  let opening: Promise<Pool<PgClientLike>> | undefined;
   return {
-    connection: client,
-    open: (lost) => {
-      client.on("error", lost);
-      client.on("end", lost);
-      return client.connect();
+    lend: async () => {
+      opening ??= ownPool(settings, address, 1);
+      const pool = await opening;
+      const lent = await ordered(pool, patience, () => lateError(ENGINE, where, timeoutMs));
+      (lent.connection as OwnClient).unref();
+      return {
+        ...lent,
+        giveBack: (broken) => {
+          lent.giveBack(broken);
+          // None is kept that does not listen.
+          pool.replace();
+        },
+      };
     },
-    // In the middle of a question the library does not say goodbye.
-    close: () => client.end(),
-    ref: () => client.ref(),
-    unref: () => client.unref(),
+    end: async () => (await opening)?.end(),
   };
 }
 
-function poolOf(pool: PgPoolLike): Pool<PgPooledClient> {
-  const connect = async () => {
-    const client = await pool.connect();
-    // Without it a connection that breaks between two requests would end the process.
-    client.on("error", ignore);
-    return client;
+async function openOwn(
+  connector: Connector,
+  host: Host,
+  share: Patience,
+  stopping: Stopping,
+  lost: () => void,
+): Promise<OwnConnection<PgClientLike>> {
+  const make = () => connector.make(host, share.timeoutMs);
+  const client = make();
+  client.on("error", lost);
+  client.on("end", lost);
+  const close = async (broken: boolean) => {
+    if (broken) connector.destroy(client);
+    await client.end();
   };
-  return borrowedPool(connect, (client, broken) => {
-    if (!broken) client.removeListener("error", ignore);
-    client.release(broken);
+  const where = describeHosts({ hosts: [host] });
+  const opened = async () => {
+    await client.connect();
+    return sessionOf(client);
+  };
+  const cancel = () => connector.cancel(client, host, stopping.patience);
+  try {
+    // All of it within the share of this host: the next one may be the primary.
+    const { session, isReadOnly } = await share.bound(
+      opened(),
+      (error) => error as Error,
+      () => lateError(ENGINE, where, share.timeoutMs),
+    );
+    if (isReadOnly) throw new ReadOnlyServerError(ENGINE, where);
+    return {
+      connection: client,
+      close,
+      stop: (attempt) => stopRequest({ cancel, make }, session, attempt, stopping),
+      ref: () => client.ref(),
+      unref: () => client.unref(),
+    };
+  } catch (error) {
+    close(true).catch(ignore);
+    throw error;
+  }
+}
+
+function poolOf(pool: PgPoolLike, timeoutMs: number): Pool<PgPooledClient> {
+  const stopping = { ender: new SessionEnder(), patience: stopPatience(timeoutMs) };
+  // Asked once per connection of the pool.
+  const sessions = new WeakMap<PgPooledClient, ServerSession | undefined>();
+  return borrowedPool({
+    connect: async () => {
+      const client: unknown = await pool.connect();
+      if (!isPooledClient(client)) {
+        throw invalidOption("pool: what its connect() gives is no client of a Pool of pg.");
+      }
+      // Without it a connection that breaks between two requests would end the process.
+      client.on("error", ignore);
+      return client;
+    },
+    prepare: (client) => {
+      if (sessions.has(client)) return undefined;
+      return sessionOf(client).then(({ session }) => void sessions.set(client, session));
+    },
+    giveBack: (client, broken) => {
+      if (!broken) client.removeListener("error", ignore);
+      return client.release(broken);
+    },
+    stop: (client, attempt) => stopBorrowed(pool, client, sessions.get(client), attempt, stopping),
+    most: Infinity,
+    size: sizeOf(pool),
+    timeoutMs,
   });
 }
 
-/** A connection beside the pool. */
-export async function openClient(address: DatabaseAddress, timeoutMs: number): Promise<Lent<PgClientLike>> {
-  const { Client } = await library();
-  const client = new Client(configOf(address, timeoutMs));
-  client.on("error", ignore);
-  await client.connect();
-  // A program that has finished must be able to exit.
-  client.unref();
-  return { connection: client, giveBack: () => void client.end().catch(ignore) };
+/** How many clients a pool of the library makes at most. */
+function sizeOf({ options }: PgPoolLike): number {
+  const max = options?.max;
+  return typeof max === "number" ? max : Infinity;
 }

@@ -8,7 +8,7 @@ import {
   type Statement,
   type Step,
 } from "../sql/routine.js";
-import { ROUTINES, SCHEMA_VERSION } from "../sql/routines.js";
+import { BREAKING, REVISION, ROUTINES, routineName } from "../sql/routines.js";
 import { withoutComments } from "../sql/text.js";
 import { sql } from "./sql.generated.js";
 
@@ -35,6 +35,11 @@ const ATTRIBUTES = [
 const CLOCK =
   "v_now_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;\nv_wall_us := v_now_us;";
 
+/** What the server itself says to each routine that writes. */
+const REFUSE_IF_READ_ONLY = `IF current_setting('transaction_read_only') = 'on' THEN
+RAISE EXCEPTION 'what this server knows of the locks may be out of date' USING ERRCODE = '25006';
+END IF;`;
+
 export function quoted(identifier: string): string {
   return `"${identifier.replaceAll('"', '""')}"`;
 }
@@ -42,8 +47,13 @@ export function quoted(identifier: string): string {
 /** A call of a routine, with one parameter for each of its inputs. */
 export function callOf(schema: string, { name, inputs, answer }: Routine): string {
   const values = inputs.map((_, index) => `$${index + 1}`).join(", ");
-  const call = `${quoted(schema)}.${name}(${values})`;
+  const call = `${quoted(schema)}.${routineName(name)}(${values})`;
   return isRow(answer) ? `SELECT ${call} AS answer` : `SELECT * FROM ${call}`;
+}
+
+/** What a call brings, in order. */
+export function columnsOf({ answer }: Routine): readonly string[] {
+  return isRow(answer) ? ["answer"] : Object.keys(answer.columns);
 }
 
 /** Between the parts of an answer. It is in none of them: texts are JSON. */
@@ -66,8 +76,18 @@ export function migration(schema: string, { withSchema = true } = {}): string {
     // Called by the others only, with their rights and settings.
     functionOf(schema, "ring", "v_name text, v_now_us bigint, v_hint integer", "void", sql.ring, ""),
     ...ROUTINES.map((routine) => routineOf(schema, routine)),
-    // Last, because whoever finds it takes everything else for granted.
-    functionOf(schema, "version", "", "integer", `BEGIN\n  RETURN ${SCHEMA_VERSION};\nEND`),
+    translated(
+      `INSERT INTO @revisions VALUES (${REVISION}, ${BREAKING}) ON CONFLICT (revision) DO NOTHING;`,
+      schema,
+    ),
+    // Last, because a process that finds it takes everything else for granted.
+    functionOf(
+      schema,
+      "breaking",
+      "",
+      "integer",
+      "BEGIN\n  RETURN (SELECT coalesce(max(breaking), 0) FROM @revisions);\nEND",
+    ),
   ];
   return `${parts.map((part) => part.trim()).join("\n\n")}\n`;
 }
@@ -81,7 +101,7 @@ function functionOf(
   attributes = ATTRIBUTES,
 ): string {
   const text = translated(withoutComments(body), schema).trim();
-  return `CREATE OR REPLACE FUNCTION ${quoted(schema)}.${name}(${inputs})
+  return `CREATE OR REPLACE FUNCTION ${quoted(schema)}.${routineName(name)}(${inputs})
 RETURNS ${returns} LANGUAGE plpgsql ${attributes} AS $body$
 #variable_conflict use_column
 ${text}
@@ -93,7 +113,11 @@ function routineOf(schema: string, routine: Routine): string {
   const declared = localsOf(routine).map(
     (local) => `  v_${local} ${TYPES[kindOf(local)]}${kindOf(local) === "integer" ? " := 0" : ""};`,
   );
-  const work = [...routine.steps.map((step) => stepOf(schema, routine, step)), answerOf(routine)];
+  const work = [
+    ...(routine.onlyOnPrimary === true ? [REFUSE_IF_READ_ONLY] : []),
+    ...routine.steps.map((step) => stepOf(schema, routine, step)),
+    answerOf(routine),
+  ];
   const lines = each === undefined ? work : loopOver(each, work);
   const body = ["DECLARE", ...declared, "BEGIN", ...lines, "END"].filter((line) => line !== "").join("\n");
   const parameters = inputs.map((input) => `v_${input} ${TYPES[kindOf(input)]}`).join(", ");
@@ -148,7 +172,8 @@ function counting({ counts }: Statement): string {
 
 /** Whoever leaves, or has run out, may let others in. And who was taken away is told. */
 function ringOf(schema: string, { name }: Routine): string {
-  const ring = (hint: string) => `PERFORM ${quoted(schema)}.ring(v_name, v_now_us, ${hint});`;
+  const ring = (hint: string) =>
+    `PERFORM ${quoted(schema)}.${routineName("ring")}(v_name, v_now_us, ${hint});`;
   if (name === "claim") return `IF v_removed > 0 THEN\n${ring("0")}\nEND IF;`;
   if (name === "tidy") return ring("0");
   // A question costs less than a call, and mostly nobody waits.
@@ -172,7 +197,10 @@ function answerOf({ each, answer }: Routine): string {
 /** What is written for all databases, in the words of this one. */
 function translated(source: string, schema: string): string {
   return source
-    .replace(/@(resources|claims|forced|cells)\b/g, (_, table: string) => `${quoted(schema)}.${table}`)
+    .replace(
+      /@(resources|claims|forced|cells|revisions)\b/g,
+      (_, table: string) => `${quoted(schema)}.${table}`,
+    )
     .replaceAll("@wall", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
     .replaceAll("@asked(name, ticket)", "json_to_recordset(v_list::json) AS asked (name text, ticket bigint)")
     .replace(/@text\(([^()]*(?:\([^()]*\))?[^()]*)\)/g, "($1)::text")

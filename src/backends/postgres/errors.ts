@@ -1,6 +1,8 @@
-import { backendError, LockError } from "../../core/errors.js";
+import { LockError } from "../../core/errors.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
 import { codeOf } from "../sql/errors.js";
+
+export const ENGINE = "PostgreSQL";
 
 const PAGE = "docs/engines/postgres.md";
 
@@ -8,19 +10,30 @@ const PAGE = "docs/engines/postgres.md";
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^28/, "Check the user name and the password."],
   [/^3D/, "Create the database, or name another one."],
-  [/^42501/, `Give this user the rights that ${PAGE} lists.`],
+  [
+    /^42501/,
+    `Give this user the rights that ${PAGE} lists; after an upgrade, run the migration of this release first.`,
+  ],
   [/^25006/, "This server is a replica, or read-only; connect to the primary."],
   [/^53100/, "The disk of the server is full. Make room; until then no lock can be taken or renewed."],
   [/^53300/, "The server has no connection left; raise max_connections, or put a pooler in front."],
-  [/^(ECONN|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT)/, "Is the server running, and reachable from here?"],
+  [
+    /^(ECONN|CONNECT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT)/,
+    "Is the server running, and reachable from here?",
+  ],
 ];
 
 /** Classes that may pass by themselves: connections, replicas, deadlocks, resources, operators, the system. */
 const PASSING = /^(08|25006|40|53|55|57|58|XX)/;
 
-/** Whether the server itself has said it, and goes on with the connection. */
+/** Whether the server itself has said it. */
 function isServers(error: unknown): error is { readonly severity: unknown } {
   return typeof error === "object" && error !== null && "severity" in error;
+}
+
+/** Whether the connection on which this error came can still be used. */
+export function goesOn(error: unknown): boolean {
+  return isServers(error) && !/^(08|57P)/.test(codeOf(error)) && error.severity !== "FATAL";
 }
 
 /** A pooler gave the next request to another connection, where it is not prepared; or to one where it is. */
@@ -35,9 +48,10 @@ function isOutdated(error: unknown): boolean {
 
 export function meaningOf(error: unknown): Meaning {
   const code = codeOf(error);
-  if (!isServers(error) || /^(08|57P)/.test(code) || error.severity === "FATAL") return "broken";
+  if (!goesOn(error)) return "broken";
   if (/^(40001|40P01)$/.test(code)) return "collision";
   if (/^(3F000|42883|42P01)$/.test(code)) return "missing";
+  if (code === "25006") return "read-only";
   return isUnprepared(error) || isOutdated(error) ? "stale" : "other";
 }
 
@@ -48,12 +62,6 @@ export function explain(error: unknown): Explanation {
     passes: PASSING.test(code),
     advice: ADVICE.find(([pattern]) => pattern.test(code))?.[1],
   };
-}
-
-export function replicaError(where: string): LockError {
-  return backendError(`PostgreSQL at ${where}: this server is a replica. Connect to the primary.`, {
-    retryable: true,
-  });
 }
 
 export function isolationError(found: string): LockError {

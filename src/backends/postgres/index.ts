@@ -1,32 +1,50 @@
-import type { Backend, Traits } from "../../core/backend.js";
+import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
+import { installed } from "../../core/installed.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
+import type { Lent } from "../sql/pool.js";
 import { PooledLink } from "../sql/pooled-link.js";
 import type { Watching } from "../sql/watching.js";
 import { Bell } from "./bell.js";
-import { openClient } from "./client.js";
+import { type ListenerPool, listenerPool } from "./client.js";
 import { migration as migrationOf } from "./dialect.js";
 import { postgresDriver } from "./driver.js";
+import type { PgClientLike } from "./library.js";
 import { type PostgresOptions, readPostgresOptions } from "./options.js";
 
-export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery } from "./client.js";
+export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery, PgSession } from "./library.js";
 export type { PostgresOptions } from "./options.js";
+export type { PostgresJsSql } from "./postgres-js.js";
 
 /** Locks in tables of a PostgreSQL database. */
 export function postgres(options: PostgresOptions = {}): Backend {
   const settings = readPostgresOptions(options);
-  const { target, listen, timeoutMs } = settings;
-  const link = new PooledLink(postgresDriver(settings), settings);
-  const connect = () => (target.address === undefined ? link.lend() : openClient(target.address, timeoutMs));
+  const { target, listen } = settings;
+  let library: string | undefined;
+  const onLibrary = (name: string) => {
+    library = name;
+  };
+  const link = new PooledLink(postgresDriver(settings, onLibrary), settings);
+  const lend = () => link.lend();
+  const listener: ListenerPool =
+    target.address === undefined
+      ? { lend: lend as () => Promise<Lent<PgClientLike>>, end: async () => {} }
+      : listenerPool(settings, target.address);
   let bell: Bell | undefined;
   const listening = (watching: Watching, poller: Poller) => {
-    bell = new Bell(connect, settings, watching, poller);
-    return bell;
+    const made = new Bell({ listener, lend }, settings, watching, poller);
+    link.onMove(() => made.reconnect());
+    bell = made;
+    return made;
   };
   return new SqlBackend({
     link,
     retentionMs: settings.retentionMs,
+    client: () => {
+      if (target.address === undefined || settings.sql !== undefined) return GIVEN;
+      return library === undefined ? undefined : installed(library);
+    },
     traits: () => traitsOf(listen && bell?.deaf !== true, listen),
     ...(listen ? { bell: listening } : undefined),
   });
@@ -48,8 +66,8 @@ function traitsOf(ringing: boolean, wanted: boolean): Traits {
     ttl: "claim",
     expiryGranularityMs: ringing ? 20 : 100,
     caveats: [
-      "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the servers' clocks differ by less than the failover takes.",
-      "With synchronous_commit or fsync off, a crash of the server may take back grants, too.",
+      "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.",
+      "With synchronous_commit, fsync or full_page_writes off, a crash of the server may take back grants, too.",
       ...(ringing
         ? []
         : [

@@ -1,17 +1,22 @@
 import { invalidOption } from "../../core/errors.js";
+import { isObject } from "../../core/options.js";
+import { partOf } from "../../core/shape.js";
 import {
   readServerOptions,
   type ServerKind,
   type ServerOptions,
   type ServerSettings,
 } from "../sql/address.js";
-import type { PgPoolLike } from "./client.js";
+import { isPgPool, type PgPoolLike } from "./library.js";
+import { hostsOf, isPostgresJs, type PostgresJsSql } from "./postgres-js.js";
 
 export interface PostgresOptions extends ServerOptions {
   /** `postgres://user:password@host:5432/database`, with `?sslmode=require` for TLS. */
   readonly url?: string;
   /** A pool of `pg` instead; it stays yours to close. */
   readonly pool?: PgPoolLike;
+  /** Or what `postgres()` of postgres.js has made: with its settings we make connections of our own. */
+  readonly sql?: PostgresJsSql;
   /** The schema in the database that holds the tables; `"locktender"` if not given. */
   readonly prefix?: string;
   /** `false`: no connection is kept for LISTEN, and waiters poll. */
@@ -20,23 +25,44 @@ export interface PostgresOptions extends ServerOptions {
 
 export interface PostgresSettings extends ServerSettings<PgPoolLike> {
   readonly listen: boolean;
+  /** By whose settings our connections are made; by the URL if there is none. */
+  readonly sql: PostgresJsSql | undefined;
 }
 
 const KIND: ServerKind = {
   engine: "postgres",
-  library: "pg",
-  connect: "connect",
+  isPool: isPgPool,
+  whatPool:
+    "a pool of pg. A single client of it, or what another library makes, cannot be used; what postgres.js makes is given as postgres({ sql }).",
   ports: new Map([
     ["postgres", 5432],
     ["postgresql", 5432],
   ]),
-  own: ["listen"],
+  own: ["sql", "listen"],
 };
 
 export function readPostgresOptions(options: PostgresOptions): PostgresSettings {
-  const settings = readServerOptions(KIND, options);
-  const { listen = true } = options;
+  isObject(options, KIND.engine);
+  const { sql, listen = true, ...others } = options;
+  const settings = sql === undefined ? readServerOptions(KIND, others) : readWithSql(sql, others);
   if (typeof listen !== "boolean") throw invalidOption("listen: must be true or false.");
   // The only connection of a pool cannot be kept for listening.
-  return { ...settings, listen: listen && settings.target.pool?.options?.max !== 1 };
+  const isAlone = partOf(partOf(settings.target.pool, "options"), "max") === 1;
+  return { ...settings, sql, listen: listen && !isAlone };
+}
+
+function readWithSql(
+  sql: unknown,
+  others: Omit<PostgresOptions, "sql" | "listen">,
+): ServerSettings<PgPoolLike> {
+  const { url, pool, tls } = others;
+  if (url !== undefined || pool !== undefined) throw invalidOption("postgres: give a url, a pool or sql.");
+  if (tls !== undefined) throw invalidOption("tls: sql has it already.");
+  if (!isPostgresJs(sql)) {
+    throw invalidOption(
+      "sql: must be what postgres() of postgres.js makes. A transaction or a reserved connection of it cannot be used.",
+    );
+  }
+  const address = { scheme: "postgres", hosts: hostsOf(sql), database: undefined, tls: undefined };
+  return readServerOptions(KIND, others, address);
 }

@@ -5,12 +5,17 @@
 -- asks has locked its own claim before those ahead of it: so one that is just being renewed is told, but not
 -- marked, or two could wait in a circle. The mark is for people to see, and to tell nobody twice.
 --
+-- With synchronous standbys a message is sent as soon as the wait for them is over, also if a request that took too
+-- long was cancelled in that wait: then its work is on this server alone, and a standby that was promoted meanwhile
+-- does not know of it. So the claim is only told to ask, and its own write has to reach the standby.
+--
 -- In:      v_name, v_now_us; v_hint, 1 if the first that waits should ask again, because a claim ahead of it
 --          was given back and ends sooner than it was told
 -- Out:     nothing; notifications "<ticket> <id> granted" or "<ticket> <id> ask"
 -- Touches: claims
 DECLARE
   v_total bigint := 0;
+  v_synchronous boolean := current_setting('synchronous_standby_names') <> '';
   v_claim record;
 BEGIN
   DELETE FROM @claims WHERE name = v_name AND deadline_us <= v_now_us;
@@ -28,7 +33,7 @@ BEGIN
       EXIT;
     END IF;
     IF v_claim.granted_us IS NULL THEN
-      IF v_claim.fixed = 1 OR v_claim.min_hold_us > 0 THEN
+      IF v_claim.fixed = 1 OR v_claim.min_hold_us > 0 OR v_synchronous THEN
         IF v_claim.bell <> '' THEN
           PERFORM pg_notify(v_claim.bell, v_claim.ticket || ' ' || v_claim.id || ' ask');
         END IF;

@@ -1,4 +1,4 @@
--- The tables, version 2.
+-- The tables, revision 3.
 --
 -- In:      nothing
 -- Out:     nothing
@@ -54,4 +54,11 @@ CREATE TABLE IF NOT EXISTS @cells (
   version bigint NOT NULL,
   body text NOT NULL,
   until_us bigint NOT NULL
+);
+
+-- The releases that have made their routines here. One whose revision is below the highest `breaking` must not
+-- share the tables any more.
+CREATE TABLE IF NOT EXISTS @revisions (
+  revision integer PRIMARY KEY,
+  breaking integer NOT NULL
 );

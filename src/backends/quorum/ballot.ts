@@ -1,5 +1,6 @@
 import type { Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
+import { startTimer } from "../../core/timer.js";
 import { gather, type Reply, SOON, type Soon } from "./gather.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
@@ -239,7 +240,7 @@ export class Ballot {
       if (vote?.state === "refused") this.#askAgain(node, 2 * inMs);
       else if (vote !== undefined) this.#late(node, vote);
     };
-    setTimeout(ask, inMs).unref();
+    startTimer(ask, inMs).unref();
   }
 
   #reports(replies: Replies): readonly Report[] {

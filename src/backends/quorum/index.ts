@@ -12,6 +12,7 @@ import type {
 } from "../../core/backend.js";
 import { type Owner, WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
+import { pause } from "../../core/pause.js";
 import { Bell } from "../redis/bell.js";
 import { Ballot, type Candidate, type Result } from "./ballot.js";
 import { bornKey, lockKeys, quorumChannel, rungAs } from "./keys.js";
@@ -79,6 +80,10 @@ class QuorumBackend implements Backend {
     this.#line = new Line((name, ring) => this.#bell.watch(rungAs(name), ring));
   }
 
+  get client(): string | undefined {
+    return this.#nodes[0]?.library;
+  }
+
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, queue, ttlMs } = request;
     refuseTheImpossible(request, this.#settings);
@@ -98,7 +103,7 @@ class QuorumBackend implements Backend {
       const pauseMs = backoffMs(round);
       const last = round === MOST_ROUNDS || nowMs() + pauseMs > lastMs || !this.#wanted.has(id);
       if (!(split || deserted) || last) return this.#answer(request, result);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await pause(pauseMs);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Ending } from "../../core/backend.js";
+import { startTimer } from "../../core/timer.js";
 import { gather, SOON } from "./gather.js";
 import { lockKeys, quorumChannel, rungAs } from "./keys.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
@@ -71,7 +72,7 @@ export class Leaving {
     if (this.#underWay.size === 0) return;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise((resolve) => {
-      timer = setTimeout(resolve, CLOSING_MS);
+      timer = startTimer(() => resolve(undefined), CLOSING_MS);
     });
     await Promise.race([Promise.allSettled(this.#underWay), late]);
     clearTimeout(timer);

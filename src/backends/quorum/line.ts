@@ -1,4 +1,5 @@
 import type { Ring, Unwatch } from "../../core/backend.js";
+import { startTimer } from "../../core/timer.js";
 
 /** Who waits behind others of this process is rung when it is its turn; should that fail, it asks by itself. */
 export const BEHIND_MS = 6_000;
@@ -144,7 +145,7 @@ export class Line {
       this.#rings.get(this.#queues.get(name)?.ids[0] ?? "")?.();
     };
     if (delayMs === 0) queueMicrotask(ring);
-    else queue.timer = setTimeout(ring, delayMs).unref();
+    else queue.timer = startTimer(ring, delayMs).unref();
   }
 }
 

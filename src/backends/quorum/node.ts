@@ -44,6 +44,11 @@ export class QuorumNode {
     this.#silence = new Silence(timeoutMs);
   }
 
+  /** Which client library it is asked by, once it was. */
+  get library(): string | undefined {
+    return this.#link.library;
+  }
+
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     return this.#ask((client) => runScript(client, script, keys, args));
   }

@@ -2,17 +2,18 @@ import { describeHosts, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
+import { partOf } from "../../core/shape.js";
 import { type IoredisLike, isIoredis } from "../redis/ioredis.js";
 import { isNodeRedis, type NodeRedisLike } from "../redis/node-redis.js";
-import type { RedisSettings } from "../redis/options.js";
+import { checkLibrary, type RedisLibrary, type RedisSettings, WHOSE } from "../redis/options.js";
 
 export interface RedlockOptions {
   /** `redlock://h1,h2,h3`, or `redlocks://` with TLS: independent Redis servers, none a replica of another. */
   readonly url?: string;
   /** Clients of yours instead, one for each server; they stay yours to close. */
   readonly clients?: readonly (IoredisLike | NodeRedisLike)[];
-  /** With a URL: which library opens it. Without a word, ioredis if it is installed, else redis. */
-  readonly library?: "ioredis" | "redis";
+  /** With a URL: which library opens it. If not given, the first that is installed: ioredis, redis, iovalkey. */
+  readonly library?: RedisLibrary;
   /** What the keys begin with; `"locktender"` if not given. */
   readonly prefix?: string;
   /**
@@ -65,9 +66,7 @@ export function readRedlockOptions(options: RedlockOptions): QuorumSettings {
   const { url, clients, library, prefix = "locktender", fresh = false, eviction = "refuse" } = options;
   if ((url === undefined) === (clients === undefined))
     throw invalidOption("redlock: give either a url or clients.");
-  if (library !== undefined && library !== "ioredis" && library !== "redis") {
-    throw invalidOption('library: must be "ioredis" or "redis".');
-  }
+  checkLibrary(library);
   if (typeof prefix !== "string" || prefix === "" || prefix.length > 100 || /[{}\s\p{Cc}]/u.test(prefix)) {
     throw invalidOption("prefix: must be 1 to 100 characters without braces or white space.");
   }
@@ -126,8 +125,7 @@ function fromClients(clients: unknown): readonly Target[] {
   if (!Array.isArray(clients))
     throw invalidOption("clients: must be a list, with one client for each server.");
   for (const client of clients) {
-    if (typeof client !== "object" || client === null || !(isIoredis(client) || isNodeRedis(client)))
-      throw invalidOption("clients: must be clients of ioredis or of node-redis.");
+    if (!isIoredis(client) && !isNodeRedis(client)) throw invalidOption(`clients: each ${WHOSE}`);
     if (isSeveralServers(client))
       throw invalidOption("clients: a quorum needs independent servers, not a Cluster or Sentinel.");
   }
@@ -138,9 +136,9 @@ function fromClients(clients: unknown): readonly Target[] {
 }
 
 function isSeveralServers(client: object): boolean {
-  const { isCluster, options } = client as { isCluster?: unknown; options?: { sentinels?: unknown } };
-  if (isCluster === true || "masters" in client || "getMasterNode" in client) return true;
-  return Array.isArray(options?.sentinels);
+  const marks = ["masters", "getMasterNode"].map((name) => partOf(client, name));
+  if (partOf(client, "isCluster") === true || marks.some((mark) => mark !== undefined)) return true;
+  return Array.isArray(partOf(partOf(client, "options"), "sentinels"));
 }
 
 function assertEnough(count: number): void {

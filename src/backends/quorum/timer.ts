@@ -1,4 +1,5 @@
 import { nowMs } from "../../core/clock.js";
+import { startTimer } from "../../core/timer.js";
 
 /** So late is a timer of a process that has other things to do, too. */
 const USUALLY_LATE_MS = 20;
@@ -31,7 +32,7 @@ export class Timer {
   #start(ms: number): void {
     const dueMs = nowMs() + ms;
     const keepsAlive = this.#timer?.hasRef() ?? true;
-    this.#timer = setTimeout(() => {
+    this.#timer = startTimer(() => {
       const lateMs = nowMs() - dueMs;
       const moreMs = Math.min(lateMs, this.#spareMs);
       if (lateMs <= USUALLY_LATE_MS || moreMs <= 0) return this.#due();

@@ -1,4 +1,5 @@
 import type { Force, Ring, Unwatch } from "../../core/backend.js";
+import { startTimer } from "../../core/timer.js";
 import type { Subscription } from "./client.js";
 import { within } from "./errors.js";
 
@@ -72,7 +73,7 @@ export class Bell {
     }
     if (this.#closed) return;
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
-    this.#retry = setTimeout(() => void this.#stand(), delayMs).unref();
+    this.#retry = startTimer(() => void this.#stand(), delayMs).unref();
   }
 
   /**
@@ -80,7 +81,7 @@ export class Bell {
    * no lock of ours needs.
    */
   #feelPulse(subscription: Subscription): void {
-    this.#pulse = setTimeout(async () => {
+    this.#pulse = startTimer(async () => {
       // To refuse is to answer; and what is broken tells so by itself.
       const answered = subscription.ping().catch(() => undefined);
       await within(answered, this.#timeoutMs).catch(() => subscription.end());

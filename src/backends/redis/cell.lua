@@ -3,8 +3,8 @@
 -- KEYS  the cell; and to change it, a key of this very change
 -- ARGV  nothing: read it
 --       '<what it must be: its version, 0 for none, -1 for whatever it is>', '<ms to keep it, or 0 for ever>',
---       '<ms to remember this change>', '<ms to remember that it was deleted>',
---       and its new text, or no fifth argument to delete it
+--       '<ms to remember this change>', '<ms to remember that it was deleted>', '<the lowest version to draw>',
+--       and its new text, or no sixth argument to delete it
 -- Out   reading: the version and the text, or nothing
 --       changing: the new version, or nothing if it was not as expected
 --
@@ -25,14 +25,17 @@ local done = KEYS[2] and redis.call('GET', KEYS[2])
 if done then return done end
 if ARGV[1] ~= '-1' and ARGV[1] ~= (found and version or '0') then return false end
 local time = redis.call('TIME')
-local next = math.max(tonumber(version or 0) + 1, time[1] * 1000000 + time[2])
+local now, keptMs, floor = time[1] * 1000000 + time[2], tonumber(ARGV[2]), tonumber(ARGV[5])
+-- A version that is forgotten before the clock gets there would be followed by a lower one.
+if ARGV[6] and keptMs > 0 and floor > now + keptMs * 1000 then floor = 0 end
+local next = draw(tonumber(version or 0), now, floor)
 local drawn = string.format('%d', next)
-if not ARGV[5] then
+if not ARGV[6] then
   redis.call('SET', KEYS[1], drawn, 'PXAT', math.ceil(next / 1000) + ARGV[4])
-elseif ARGV[2] == '0' then
-  redis.call('SET', KEYS[1], drawn .. ' ' .. ARGV[5])
+elseif keptMs == 0 then
+  redis.call('SET', KEYS[1], drawn .. ' ' .. ARGV[6])
 else
-  redis.call('SET', KEYS[1], drawn .. ' ' .. ARGV[5], 'PX', ARGV[2])
+  redis.call('SET', KEYS[1], drawn .. ' ' .. ARGV[6], 'PX', ARGV[2])
 end
 if KEYS[2] then redis.call('SET', KEYS[2], drawn, 'PX', ARGV[3]) end
 return drawn

@@ -2,16 +2,22 @@
 -- Put in front of common.lua and claim.lua, whose inputs and outputs it shares; whatever is not that
 -- simple falls through to them. Every call and every number written as text is felt here.
 
-if ARGV[3] then
+if ARGV[4] then
   local idle = redis.call('GET', KEYS[1])
   local last = idle and tonumber(idle) or not idle and 0
   if last then
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
-    if now > last then
+    if now > last and now - ARGV[3] >= 0 then
       local ticket = time[1] .. string.sub('00000' .. time[2], -6)
-      redis.call('SET', KEYS[1], 'f ' .. ticket .. ' ' .. ARGV[1], 'PX', ARGV[3])
+      redis.call('SET', KEYS[1], 'f ' .. ticket .. ' ' .. ARGV[1], 'PX', ARGV[4])
       return now
     end
+    -- The ticket may be ahead of the clock, so the time of the grant stands beside it.
+    local ticket = draw(last, now, tonumber(ARGV[3]))
+    local id, ttl, shape = string.match(ARGV[1], '^(%S+) (%d+) (.*)$')
+    local head = string.format('o %s %d %d %d 0 %d %s', id, ticket, now, now, now + ttl, shape)
+    redis.call('SET', KEYS[1], head, 'PX', ARGV[4] + math.ceil((ticket - now) / 1000))
+    return ticket
   end
 end

@@ -1,11 +1,13 @@
 -- Enters the queue, or refreshes a place, and asks. Idempotent by id.
 --
 -- KEYS  head, claims, queue, and forced unless it is a first claim
--- ARGV  few texts, because each argument costs the client and the server more than parsing it here:
+-- ARGV  few texts, because each argument costs the client and the server more than parsing it here; but one that
+--       is often the same costs less than a part of one that is not:
 --       '<id> <what a grant gives: the longer of ttl and min hold, µs> <capacity> <weight> <fixed 0/1>
 --       <min hold µs> <who: channel to ring, JSON>'
 --       '<ticket of the last answer, or 0> <ttl µs> <"try" to keep no place, else how many may wait before a
 --       place is refused, -1 for any number> <retention ms>'
+--       floor: the lowest ticket to draw, or 0
 --       ms for which to keep the head of an uncontended claim; only if this is a first, simple one
 -- Out   ticket (of a grant with all that was asked for) | {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
 --       | {'queue-full', waiters} | {'capacity-mismatch', capacity} | {'gone', forced JSON or ''}
@@ -26,7 +28,7 @@ if claim and not claim.left and (ticket == 0 or ticket == claim.ticket) then
   claim.who = string.match(rest, '^%d+ %d+ %d %d+ (.*)$')
 else
   local known = claim
-  claim = readClaim(string.format('%d %d 0 0 0 %s', math.max(l.last + 1, now), now, rest))
+  claim = readClaim(string.format('%d %d 0 0 0 %s', draw(l.last, now, tonumber(ARGV[3])), now, rest))
   local admitted = l.waiting == 0 and (l.live == 0 or l.sum + claim.weight <= l.capacity)
   local refusal
   if known or ticket ~= 0 then

@@ -28,8 +28,22 @@ export interface Subscription {
   end(): void;
 }
 
+/**
+ * For a subscription that breaks, and who tells it. The listeners are added outside of the promise: what the caller's
+ * client throws there would be a rejection of it that is not waited for, and end the process.
+ */
+export function breakable(): { readonly broken: Promise<void>; readonly broke: () => void } {
+  let broke = () => {};
+  const broken = new Promise<void>((resolve) => {
+    broke = resolve;
+  });
+  return { broken, broke };
+}
+
 /** What this engine needs of a client library. One file per library fits it. */
 export interface RedisClient {
+  /** Which library it is of, for people. */
+  readonly library: string;
   /** Whether keys of different locks must not meet in one script. */
   readonly clustered: boolean;
   /** Where the nodes of the cluster are, as far as it knows; without a cluster, none. */

@@ -1,7 +1,11 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError } from "../../core/shape.js";
+import { startTimer } from "../../core/timer.js";
 
 /** What says: this will not get better by asking again. */
 const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b|certificate/;
+/** Before version 7 the server wraps what a script was told. */
+const READ_ONLY = /\bREADONLY You can't write/;
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^(WRONGPASS|NOAUTH|ERR AUTH|ERR invalid password)/, "Check the user name and the password."],
   [
@@ -9,7 +13,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
     "Give this user the commands and keys that docs/engines/redis.md lists.",
   ],
   [/^OOM/, "The server's memory is full; raise maxmemory."],
-  [/^READONLY/, "This server is a replica; connect to the master, or through Sentinel."],
+  [READ_ONLY, "This server is a replica; connect to the primary, or through Sentinel."],
   [
     /certificate/,
     "Node.js must trust whoever signed it: name that authority by NODE_EXTRA_CA_CERTS, or bring a client of your own.",
@@ -40,11 +44,16 @@ export function redisError(error: unknown, where: string): LockError {
   const inner = innermost(error);
   const text = (inner.message || inner.name).replace(/\.$/, "");
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
-  const retryable = !FINAL.test(text);
+  const retryable = !FINAL.test(text) || READ_ONLY.test(text);
   return backendError(`Redis at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
     retryable,
     cause: scrubbed(inner),
   });
+}
+
+/** This connection leads to a replica. Nothing has been done: a script fails at the first key that it would write. */
+export function isReadOnly(error: unknown): boolean {
+  return READ_ONLY.test(innermost(error).message);
 }
 
 /** Cluster clients wrap what really happened. */
@@ -53,7 +62,7 @@ function innermost(error: unknown): Error {
   if (error instanceof Error && "lastNodeError" in error && error.lastNodeError instanceof Error) {
     return innermost(error.lastNodeError);
   }
-  return error instanceof Error ? error : new Error(String(error));
+  return asError(error);
 }
 
 /** ioredis attaches the command with its arguments: a password, or the id of a claim. */
@@ -70,7 +79,7 @@ export function lateError(timeoutMs: number, where: string): LockError {
 export async function within<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    timer = startTimer(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
   });
   try {
     return await Promise.race([work, late]);

@@ -11,10 +11,11 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
-import type { Owner } from "../../core/claim.js";
 import { backendError } from "../../core/errors.js";
+import { TicketFloor } from "../../core/ticket-floor.js";
 import { Bell } from "./bell.js";
 import { RedisCells } from "./cells.js";
+import { ClaimArgs, toUs } from "./claim-args.js";
 import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
 import { bellChannel, cellKey, LockKeyring, lockPattern, nameOfKey } from "./keys.js";
 import { RedisLink } from "./link.js";
@@ -30,7 +31,7 @@ export type { RedisOptions } from "./options.js";
 /** Claims that one script looks at: a long queue must not keep the server busy. */
 const PAGE = 1_000;
 
-/** Locks on one Redis server, behind Sentinel, or in a Cluster; by ioredis or node-redis. */
+/** Locks on one Redis server, behind Sentinel, or in a Cluster; by ioredis, node-redis or iovalkey. */
 export function redis(options: RedisOptions = {}): Backend {
   return new RedisBackend(readRedisOptions(options));
 }
@@ -45,54 +46,46 @@ class RedisBackend implements Backend {
   readonly #replication = new Replication();
   readonly #bell: Bell;
   readonly #keys: LockKeyring;
-  #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
+  /** One for all servers of a cluster: where their clocks differ, the one that is ahead counts for all. */
+  readonly #floor = new TicketFloor();
+  readonly #claimArgs: ClaimArgs;
 
   constructor(settings: RedisSettings) {
     this.#settings = settings;
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
-    this.cells = new RedisCells((...change) => this.#runCell(...change), settings);
+    this.cells = new RedisCells((...change) => this.#runCell(...change), settings, this.#floor);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
     this.#bell = new Bell(bellChannel(settings.prefix), settings.timeoutMs, async (channel, onMessage) =>
       (await this.#link.client()).subscribe(channel, onMessage),
     );
+    this.#claimArgs = new ClaimArgs(this.#bell.channel, settings.retentionMs);
+  }
+
+  get client(): string | undefined {
+    return this.#link.library;
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const keys = this.#keys.of(request.name);
-    const { id, ticket, ttlMs, minHoldMs, queue, maxWaiters = -1 } = request;
-    const { retentionMs } = this.#settings;
-    const grantMs = Math.max(ttlMs, minHoldMs);
-    const args = [
-      `${id} ${this.#describe(request, grantMs)}`,
-      `${ticket ?? 0} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${retentionMs}`,
-    ];
-    const first = ticket === undefined;
-    if (first && minHoldMs === 0) args.push(String(Math.ceil(Math.max(grantMs, retentionMs)) + 1));
+    const first = request.ticket === undefined;
+    const grantMs = Math.max(request.ttlMs, request.minHoldMs);
+    const args = this.#claimArgs.of(request, first ? this.#floor.lowest() : 0);
     const touched = first ? keys.usual : keys.all;
     const read = (reply: unknown) => readAnswer(reply, grantMs);
     const answer = await this.#run(SCRIPTS.claim, touched, args, read, this.#claimLink);
+    if (first && "ticket" in answer) this.#floor.observe(answer.ticket);
+    if ("ticket" in answer) this.#claimLink.wrote();
     if (answer.state === "granted" && this.#settings.replicas > 0)
       await this.#replicate(request.name, keys.head);
     return answer;
   }
 
-  /** What a claim is, apart from its id. Who asks is the same for call after call, so that is kept. */
-  #describe(request: ClaimRequest, grantMs: number): string {
-    const { capacity, weight, fixed, minHoldMs, note, owner } = request;
-    const shape = `${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)}`;
-    const last = this.#lastWho;
-    if (last?.owner !== owner || last.note !== note) {
-      this.#lastWho = { owner, note, text: `${this.#bell.channel} ${JSON.stringify([owner, note])}` };
-    }
-    return `${shape} ${this.#lastWho?.text}`;
-  }
-
   /** Renewals of many locks share a script, except where a cluster keeps the locks apart. */
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     if (claims.length === 0) return [];
-    const clustered = await this.#link.use(async (client) => client.clustered);
+    const { clustered } = await this.#link.client();
     if (!clustered) return this.#renewTogether(claims);
     // A node that is down must not cost the locks of the other nodes their renewal.
     const unknown = (error: unknown): readonly Renewal[] => [{ state: "unknown", error }];
@@ -103,7 +96,10 @@ class RedisBackend implements Backend {
   async #renewTogether(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const keys = claims.flatMap(({ name }) => this.#keys.of(name).all);
     const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
-    return this.#run(SCRIPTS.renew, keys, [String(this.#settings.retentionMs), ...args], readRenewals);
+    const all = [String(this.#settings.retentionMs), ...args];
+    const renewals = await this.#run(SCRIPTS.renew, keys, all, readRenewals);
+    if (renewals.some(({ state }) => state !== "gone")) this.#link.wrote();
+    return renewals;
   }
 
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
@@ -113,7 +109,9 @@ class RedisBackend implements Backend {
     if (forced) args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
     else if (ending !== undefined) args.push(ending);
     const touched = forced ? keys.all : keys.usual;
-    return this.#run(SCRIPTS.release, touched, args, (reply) => Number(reply) === 1);
+    const wasThere = await this.#run(SCRIPTS.release, touched, args, (reply) => Number(reply) === 1);
+    if (wasThere) this.#link.wrote();
+    return wasThere;
   }
 
   async *list(
@@ -126,7 +124,7 @@ class RedisBackend implements Backend {
     }
     const { prefix } = this.#settings;
     const seen = new Set<string>();
-    const client = await this.#link.use(async (open) => open);
+    const client = await this.#link.client();
     for await (const batch of this.#link.each(
       client.scan(lockPattern(client.keyPrefix, prefix, query.prefix)),
     )) {
@@ -163,7 +161,8 @@ class RedisBackend implements Backend {
 
   async close(): Promise<void> {
     this.#bell.close();
-    await Promise.all([this.#link.close(), this.#claimLink.close()]);
+    const links = new Set([this.#link, this.#claimLink]);
+    await Promise.all([...links].map((link) => link.close()));
   }
 
   #run<T>(
@@ -219,10 +218,6 @@ class RedisBackend implements Backend {
   }
 }
 
-function toUs(ms: number): string {
-  return String(Math.round(ms * 1000));
-}
-
 function traitsOf(settings: RedisSettings): Traits {
   return {
     engine: "redis",
@@ -234,7 +229,7 @@ function traitsOf(settings: RedisSettings): Traits {
     expiryGranularityMs: 20,
     caveats: [
       "Replication is asynchronous: if a primary dies before its replica has the claim, two may believe they hold it. Fencing tokens contain that.",
-      "After a failover or a flush, tokens keep growing if the servers' clocks differ by less than the failover takes.",
+      "After a failover or a flush, tokens keep growing, also if the clock of the new primary is up to an hour behind. One exception: a process that had claimed nothing before, at a name that no other process has claimed since. There the clock may only be behind by less than the failover took.",
       ...(settings.replicas > 0
         ? [
             `A grant waits for ${settings.replicas} replica(s), which narrows that window and does not close it.`,

@@ -1,8 +1,12 @@
-import { fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
+import { GIVEN } from "../../core/backend.js";
+import { installed } from "../../core/installed.js";
+import { hasMethods, partOf } from "../../core/shape.js";
+import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
+import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
-/** The part of an ioredis client (`Redis` or `Cluster`, version 5 or 6) that is used here. */
+/** The part of a client of ioredis or iovalkey (`Redis` or `Cluster`) that is used here. */
 export interface IoredisLike {
   readonly options: object;
   evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: string[]): Promise<unknown>;
@@ -41,19 +45,31 @@ interface Module {
   readonly Cluster: new (nodes: readonly object[], options: object) => Cluster;
 }
 
+/** The second one is made of the first, and is used in the same way. */
+export type IoredisLibrary = "ioredis" | "iovalkey";
+
 const SCAN_COUNT = 500;
 const KEEP_ALIVE_MS = 10_000;
 
-export function isIoredis(client: object): client is IoredisLike {
-  return "evalsha" in client && "options" in client;
+const METHODS = ["evalsha", "eval", "duplicate"];
+
+/** A pipeline of it has the same commands, and runs none of them by itself. */
+export function isIoredis(client: unknown): client is IoredisLike {
+  return hasMethods(client, METHODS) && typeof partOf(client, "options") === "object";
 }
 
-export function fromIoredis(given: IoredisLike, timeoutMs: number, close: () => Promise<void>): RedisClient {
+export function fromIoredis(
+  given: IoredisLike,
+  timeoutMs: number,
+  library = GIVEN,
+  close = async () => {},
+): RedisClient {
   const client = given as Node;
   const cluster = "isCluster" in client && client.isCluster === true ? (client as Cluster) : undefined;
   const masters = () => cluster?.nodes("master") ?? [client];
   const { keyPrefix } = client.options as { keyPrefix?: string };
   return {
+    library,
     clustered: cluster !== undefined,
     nodes: () => (cluster?.nodes("all") ?? []).map(hostOf),
     keyPrefix: keyPrefix ?? "",
@@ -113,15 +129,17 @@ async function subscribe(
     connectionName: "locktender-bell",
   });
   subscriber.on("error", noop);
-  let end = noop;
-  const broken = new Promise<void>((resolve) => {
-    subscriber.on("end", resolve);
-    end = () => {
+  const { broken, broke } = breakable();
+  subscriber.on("end", broke);
+  const end = () => {
+    try {
       subscriber.disconnect();
-      // It waits for the goodbye of a server that may be silent; a new subscription need not.
-      resolve();
-    };
-  });
+    } catch {
+      // One that the caller has wrapped may throw. In a timer that would end the process.
+    }
+    // It waits for the goodbye of a server that may be silent; a new subscription need not.
+    broke();
+  };
   subscriber.on("message", (_channel: string, message: string) => onMessage(message));
   try {
     await within(subscriber.connect(), timeoutMs);
@@ -130,18 +148,24 @@ async function subscribe(
     end();
     throw error;
   }
-  return { broken, ping: () => subscriber.ping(), end };
+  return { broken, ping: async () => subscriber.ping(), end };
 }
 
 /** A client of our own: nothing is queued while offline and nothing is sent twice behind our back. */
-export async function openIoredis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
-  const { Redis, Cluster } = await load();
+export async function openIoredis(
+  address: RedisAddress,
+  timeoutMs: number,
+  library: IoredisLibrary,
+): Promise<RedisClient> {
+  const { Redis, Cluster } = await load(library);
   const { username, password, tls, db, hosts } = address;
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
   const common = {
     username,
     password,
-    ...(tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : undefined),
+    ...(tls
+      ? { tls: WITH_ALL_ERRORS_HEARD, sentinelTLS: WITH_ALL_ERRORS_HEARD, enableTLSForSentinelMode: true }
+      : undefined),
     // It asks for INFO, which some users may not; a server that is still loading says so by itself.
     enableReadyCheck: false,
     lazyConnect: true,
@@ -199,15 +223,14 @@ export async function openIoredis(address: RedisAddress, timeoutMs: number): Pro
     client.disconnect();
     throw lastError ?? error;
   }
-  const opened = fromIoredis(client, timeoutMs, async () => client.disconnect());
+  const opened = fromIoredis(client, timeoutMs, installed(library), async () => client.disconnect());
   return { ...opened, trouble: () => lastError };
 }
 
-/** Before version 5.2 the class was only the default export. */
-async function load(): Promise<Module> {
-  const module = (await import("ioredis")) as unknown as Partial<Module> & {
-    readonly default: Module["Redis"] & Module;
-  };
+/** Before version 5.2 of ioredis the class was only the default export. */
+async function load(library: IoredisLibrary): Promise<Module> {
+  const imported: unknown = await (library === "ioredis" ? import("ioredis") : import("iovalkey"));
+  const module = imported as Partial<Module> & { readonly default: Module["Redis"] & Module };
   const Redis = module.Redis ?? module.default;
   return { Redis, Cluster: module.Cluster ?? module.default.Cluster };
 }

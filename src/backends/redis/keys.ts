@@ -75,9 +75,9 @@ function escapeGlob(text: string): string {
 }
 
 export const LUA = {
-  claim: lua["claim-idle"] + lua.common + lua.claim,
+  claim: lua.draw + lua["claim-idle"] + lua.common + lua.claim,
   renew: lua.common + lua.renew,
   release: lua["release-only"] + lua.common + lua.release,
   list: lua.common + lua.list,
-  cell: lua.cell,
+  cell: lua.draw + lua.cell,
 };

@@ -1,10 +1,15 @@
+import { nowMs } from "../../core/clock.js";
 import { Patience } from "../../core/patience.js";
 import type { RedisClient } from "./client.js";
-import { clearer, closedError, lateError, redisError } from "./errors.js";
+import { clearer, closedError, isReadOnly, lateError, redisError } from "./errors.js";
 import { openClient, refuseEviction } from "./open.js";
 import type { RedisSettings } from "./options.js";
 import { Succession } from "./succession.js";
 import { describeAddress } from "./url.js";
+
+/** How long a client that leads to a replica is left alone: so long at first, then twice as long, and so on. */
+const FIRST_REST_MS = 50;
+const LONGEST_REST_MS = 500;
 
 /**
  * The way to the server: opened on first use, checked once, bounded in time. A client of our own that
@@ -21,6 +26,10 @@ export class RedisLink {
   #ready: RedisClient | undefined;
   #latest: RedisClient | undefined;
   #closed = false;
+  /** The client was replaced because it led to a replica, and the new one has written nothing yet. */
+  #isMoving = false;
+  #restMs = 0;
+  #restUntilMs = -Infinity;
 
   constructor(settings: RedisSettings, onReplaced: () => void) {
     this.#settings = settings;
@@ -33,6 +42,11 @@ export class RedisLink {
       (old) => openClient(settings, old.nodes()),
       (successor) => this.#install(successor),
     );
+  }
+
+  /** Which library the client is of, once there is one. */
+  get library(): string | undefined {
+    return this.#latest?.library;
   }
 
   use<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -49,10 +63,58 @@ export class RedisLink {
 
   #bound<T>(client: RedisClient, work: (client: RedisClient) => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
-    return this.#patience.bound(work(client), this.#failed, () => {
+    const failed = (error: unknown) => this.#moved(client, error, work) ?? this.#failed(error);
+    return this.#ask(client, work, failed);
+  }
+
+  #ask<T>(
+    client: RedisClient,
+    work: (client: RedisClient) => Promise<T>,
+    failed: (error: unknown) => Error | Promise<T>,
+  ): Promise<T> {
+    let asked: Promise<T>;
+    try {
+      asked = work(client);
+    } catch (error) {
+      return Promise.reject(this.#failed(error));
+    }
+    return this.#patience.bound(asked, failed, () => {
       this.#replace(client);
       return lateError(this.#patience.timeoutMs, this.#where);
     });
+  }
+
+  /**
+   * After a switchover connections stay open to the old primary, which is a replica by now: the address is looked
+   * up again and the request repeated, once. A wait goes on trying by itself. While the address still leads to the
+   * old primary, it is looked up ever more seldom.
+   */
+  #moved<T>(
+    client: RedisClient,
+    error: unknown,
+    work: (client: RedisClient) => Promise<T>,
+  ): Promise<T> | undefined {
+    if (client.clustered || this.#settings.client !== undefined || !isReadOnly(error)) return undefined;
+    if (this.#ready === client) {
+      const atMs = nowMs();
+      if (atMs < this.#restUntilMs) return undefined;
+      this.#restMs = this.#isMoving ? Math.min(2 * this.#restMs, LONGEST_REST_MS) : FIRST_REST_MS;
+      this.#restUntilMs = atMs + this.#restMs;
+      this.#isMoving = true;
+      this.#drop(client);
+    }
+    return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
+  }
+
+  /**
+   * An answer has shown that the server writes. Waiters that were told to ask before that would only be refused by
+   * the old primary. What only reads shows nothing: a replica answers that, too.
+   */
+  wrote(): void {
+    if (!this.#isMoving) return;
+    this.#isMoving = false;
+    this.#restUntilMs = -Infinity;
+    this.#onReplaced();
   }
 
   /** The batches of a scan, each bounded like any request. */
@@ -104,11 +166,15 @@ export class RedisLink {
       this.#succession.begin(stuck);
       return;
     }
+    this.#drop(stuck);
+    this.#onReplaced();
+  }
+
+  #drop(client: RedisClient): void {
     this.#ready = undefined;
     this.#client = undefined;
-    // It does not answer; closing it may not either, and nobody waits for that.
-    stuck.close().catch(() => undefined);
-    this.#onReplaced();
+    // If it does not answer, closing it may not either, and nothing waits for that.
+    client.close().catch(() => undefined);
   }
 
   #install(successor: RedisClient): void {

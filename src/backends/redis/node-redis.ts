@@ -1,5 +1,9 @@
-import { fromAnyOf, type RedisClient, type Subscription } from "./client.js";
+import { GIVEN } from "../../core/backend.js";
+import { installed } from "../../core/installed.js";
+import { hasMethods } from "../../core/shape.js";
+import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
+import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
 interface ScriptOptions {
@@ -7,10 +11,16 @@ interface ScriptOptions {
   readonly arguments: string[];
 }
 
-/** The part of a node-redis client (`createClient`, `createCluster` or `createSentinel`) that is used here. */
-export interface NodeRedisLike {
+interface Scripts {
   evalSha(sha: string, options: ScriptOptions): Promise<unknown>;
   eval(lua: string, options: ScriptOptions): Promise<unknown>;
+}
+
+/** The part of a node-redis client (`createClient`, `createCluster` or `createSentinel`) that is used here. */
+export interface NodeRedisLike extends Scripts {
+  sendCommand(...args: never[]): Promise<unknown>;
+  subscribe(...args: never[]): Promise<unknown>;
+  duplicate(...args: never[]): unknown;
 }
 
 interface Emitter {
@@ -23,7 +33,7 @@ interface Subscriber {
   unsubscribe(channel: string, onMessage: (message: string) => void): Promise<unknown>;
 }
 
-interface Node extends NodeRedisLike, Subscriber, Emitter {
+interface Node extends Scripts, Subscriber, Emitter {
   readonly options?: { readonly socket?: object };
   connect(): Promise<unknown>;
   destroy(): void;
@@ -31,7 +41,7 @@ interface Node extends NodeRedisLike, Subscriber, Emitter {
   sendCommand(args: readonly string[]): Promise<unknown>;
 }
 
-interface Cluster extends NodeRedisLike, Emitter {
+interface Cluster extends Scripts, Emitter {
   readonly masters: readonly RedisHost[];
   nodeClient(node: object): Promise<Node>;
   connect(): Promise<unknown>;
@@ -39,7 +49,7 @@ interface Cluster extends NodeRedisLike, Emitter {
   sendCommand(key: string, readOnly: boolean, args: readonly string[]): Promise<unknown>;
 }
 
-interface Sentinel extends NodeRedisLike, Subscriber, Emitter {
+interface Sentinel extends Scripts, Subscriber, Emitter {
   getMasterNode(): unknown;
   connect(): Promise<unknown>;
   destroy(): Promise<void>;
@@ -57,17 +67,22 @@ type Send = (args: readonly string[]) => Promise<unknown>;
 const SCAN_COUNT = "500";
 const KEEP_ALIVE_MS = 10_000;
 
-export function isNodeRedis(client: object): client is NodeRedisLike {
-  return "evalSha" in client;
+const METHODS = ["evalSha", "eval", "sendCommand", "duplicate", "subscribe"];
+
+/** A pool (`createClientPool`) of it has scripts, too, but no subscriptions; a transaction runs nothing by itself. */
+export function isNodeRedis(client: unknown): client is NodeRedisLike {
+  return hasMethods(client, METHODS);
 }
 
 export function fromNodeRedis(
-  given: NodeRedisLike,
+  given: Scripts,
   timeoutMs: number,
-  close: () => Promise<void>,
+  library = GIVEN,
+  close = async () => {},
 ): RedisClient {
   const shape = shapeOf(given, timeoutMs);
   return {
+    library,
     clustered: shape.clustered,
     nodes: shape.nodes,
     keyPrefix: "",
@@ -105,7 +120,7 @@ interface Shape {
 }
 
 /** What differs between one server, a cluster and a sentinel's master. */
-function shapeOf(given: NodeRedisLike, timeoutMs: number): Shape {
+function shapeOf(given: Scripts, timeoutMs: number): Shape {
   if ("masters" in given) {
     const cluster = given as Cluster;
     return {
@@ -150,10 +165,9 @@ async function subscribeAt(
   timeoutMs: number,
 ): Promise<Subscription> {
   const subscriber = node.duplicate({ socket: { ...node.options?.socket, reconnectStrategy: false } });
-  const broken = new Promise<void>((resolve) => {
-    subscriber.on("error", () => resolve());
-    subscriber.on("end", () => resolve());
-  });
+  const { broken, broke } = breakable();
+  subscriber.on("error", broke);
+  subscriber.on("end", broke);
   const end = () => {
     try {
       subscriber.destroy();
@@ -168,7 +182,7 @@ async function subscribeAt(
     end();
     throw error;
   }
-  return { broken, ping: () => subscriber.sendCommand(["PING"]), end };
+  return { broken, ping: async () => subscriber.sendCommand(["PING"]), end };
 }
 
 /** The sentinel client moves its subscriptions to a new master by itself, but messages are lost meanwhile. */
@@ -178,15 +192,13 @@ async function subscribeBySentinel(
   onMessage: (message: string) => void,
 ): Promise<Subscription> {
   await sentinel.subscribe(channel, onMessage);
-  let end: () => void = noop;
-  const broken = new Promise<void>((resolve) => {
-    end = () => {
-      sentinel.off("topology-change", end);
-      sentinel.unsubscribe(channel, onMessage).catch(noop);
-      resolve();
-    };
-    sentinel.on("topology-change", end);
-  });
+  const { broken, broke } = breakable();
+  const end = () => {
+    sentinel.off("topology-change", end);
+    sentinel.unsubscribe(channel, onMessage).catch(noop);
+    broke();
+  };
+  sentinel.on("topology-change", end);
   // Its connection is out of reach; but it leads to the master, whose silence is noticed by the commands.
   return { broken, ping: async () => undefined, end };
 }
@@ -210,7 +222,7 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     connectTimeout: timeoutMs,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
     reconnectStrategy,
-    ...(tls ? { tls } : {}),
+    ...(tls ? { tls, ...WITH_ALL_ERRORS_HEARD } : {}),
   };
   const common = { username, password, disableOfflineQueue: true, name: "locktender" };
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
@@ -235,9 +247,11 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
             },
           })
         : createClient({ ...common, database: db, socket: { ...socket, ...hosts[0] } });
+  const destroy = async () => client.destroy();
   const close = async () => {
-    // A sentinel's client first waits for its own attempt to connect, which may never end.
-    await within(Promise.resolve(client.destroy()), timeoutMs).catch(noop);
+    // A sentinel's client first waits for its own attempt to connect, which may never end; and up to version 6.0
+    // a client that is closed already throws.
+    await within(destroy(), timeoutMs).catch(noop);
   };
   let lastError: Error | undefined;
   // One server is down for good with its first error; of several hosts others may be there.
@@ -259,7 +273,7 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     close().catch(noop);
     throw lastError ?? error;
   }
-  return { ...fromNodeRedis(client, timeoutMs, close), trouble: () => lastError };
+  return { ...fromNodeRedis(client, timeoutMs, installed("redis"), close), trouble: () => lastError };
 }
 
 // Without a listener an "error" event would end the process; what fails is told by its command.

@@ -3,7 +3,7 @@ import type { RedisClient } from "./client.js";
 import { within } from "./errors.js";
 import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
 import { fromNodeRedis, type NodeRedisLike, openNodeRedis } from "./node-redis.js";
-import type { RedisSettings } from "./options.js";
+import { LIBRARIES, type RedisLibrary, type RedisSettings } from "./options.js";
 import type { RedisHost } from "./url.js";
 
 /** The client that was brought, or a new one of our own that is connected. */
@@ -13,21 +13,15 @@ export async function openClient(
 ): Promise<RedisClient> {
   const { client, address, library, timeoutMs } = settings;
   // A client that we did not open is not ours to close.
-  const leaveOpen = async () => {};
   if (client !== undefined) {
     return isIoredis(client)
-      ? fromIoredis(client, timeoutMs, leaveOpen)
-      : fromNodeRedis(client as NodeRedisLike, timeoutMs, leaveOpen);
+      ? fromIoredis(client, timeoutMs)
+      : fromNodeRedis(client as NodeRedisLike, timeoutMs);
   }
   if (address === undefined) throw new Error("neither an address nor a client");
-  const use = library ?? ((await isInstalled("ioredis")) ? "ioredis" : "redis");
-  if (!(await isInstalled(use))) {
-    const install =
-      library === undefined ? "npm install ioredis, or npm install redis" : `npm install ${library}`;
-    throw new LockError("unsupported", `a redis:// URL needs a client library. Install one: ${install}.`);
-  }
+  const use = await firstInstalled(library === undefined ? LIBRARIES : [library]);
   const anywhere = { ...address, hosts: distinct([...address.hosts, ...alsoAt]) };
-  return use === "ioredis" ? openIoredis(anywhere, timeoutMs) : openNodeRedis(anywhere, timeoutMs);
+  return use === "redis" ? openNodeRedis(anywhere, timeoutMs) : openIoredis(anywhere, timeoutMs, use);
 }
 
 /** Eviction takes keys with an expiry first: that is, locks. */
@@ -54,9 +48,17 @@ function distinct(hosts: readonly RedisHost[]): readonly RedisHost[] {
   return [...new Map(hosts.map((at) => [`${at.host}:${at.port}`, at])).values()];
 }
 
-async function isInstalled(library: "ioredis" | "redis"): Promise<boolean> {
+async function firstInstalled(libraries: readonly RedisLibrary[]): Promise<RedisLibrary> {
+  for (const library of libraries) if (await isInstalled(library)) return library;
+  const install = libraries.map((library) => `npm install ${library}`).join(", or ");
+  throw new LockError("unsupported", `a redis:// URL needs a client library. Install one: ${install}.`);
+}
+
+async function isInstalled(library: RedisLibrary): Promise<boolean> {
   try {
-    await (library === "ioredis" ? import("ioredis") : import("redis"));
+    if (library === "ioredis") await import("ioredis");
+    else if (library === "redis") await import("redis");
+    else await import("iovalkey");
     return true;
   } catch {
     return false;

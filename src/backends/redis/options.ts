@@ -5,13 +5,17 @@ import { type IoredisLike, isIoredis } from "./ioredis.js";
 import { isNodeRedis, type NodeRedisLike } from "./node-redis.js";
 import { parseRedisUrl, type RedisAddress } from "./url.js";
 
+/** In the order in which they are chosen. */
+export const LIBRARIES = ["ioredis", "redis", "iovalkey"] as const;
+export type RedisLibrary = (typeof LIBRARIES)[number];
+
 export interface RedisOptions {
   /** `redis://`, `rediss://`, `redis+sentinel://h1,h2/master` or `redis+cluster://h1,h2`. */
   readonly url?: string;
   /** A client of yours instead; it stays yours to close. */
   readonly client?: IoredisLike | NodeRedisLike;
-  /** With a URL: which library opens it. Without a word, ioredis if it is installed, else redis. */
-  readonly library?: "ioredis" | "redis";
+  /** With a URL: which library opens it. If not given, the first that is installed: ioredis, redis, iovalkey. */
+  readonly library?: RedisLibrary;
   /** What the keys begin with; `"locktender"` if not given. */
   readonly prefix?: string;
   /** A grant waits until this many replicas have it. */
@@ -27,7 +31,7 @@ export interface RedisOptions {
 export interface RedisSettings {
   readonly address: RedisAddress | undefined;
   readonly client: IoredisLike | NodeRedisLike | undefined;
-  readonly library: "ioredis" | "redis" | undefined;
+  readonly library: RedisLibrary | undefined;
   readonly prefix: string;
   readonly replicas: number;
   readonly retentionMs: number;
@@ -46,20 +50,24 @@ const KNOWN = new Set<string>([
   "eviction",
 ] satisfies (keyof RedisOptions)[]);
 
+export function checkLibrary(library: RedisLibrary | undefined): void {
+  if (library === undefined || LIBRARIES.includes(library)) return;
+  throw invalidOption(`library: must be one of ${LIBRARIES.join(", ")}.`);
+}
+
+/** Of a client that somebody brings. */
+export const WHOSE =
+  "must be a client of ioredis, of redis (node-redis) or of iovalkey, for one server, a Cluster or Sentinel. A pool, a pipeline, or a client of another library cannot be used.";
+
 export function readRedisOptions(options: RedisOptions): RedisSettings {
   knownOptions(options, KNOWN, "redis");
   const { url, client, library, prefix = "locktender", replicas = 0, eviction = "refuse" } = options;
   if ((url === undefined) === (client === undefined))
     throw invalidOption("redis: give either a url or a client.");
-  if (
-    client !== undefined &&
-    (typeof client !== "object" || client === null || !(isIoredis(client) || isNodeRedis(client)))
-  ) {
-    throw invalidOption("client: must be a client of ioredis or of node-redis.");
+  if (client !== undefined && !isIoredis(client) && !isNodeRedis(client)) {
+    throw invalidOption(`client: ${WHOSE}`);
   }
-  if (library !== undefined && library !== "ioredis" && library !== "redis") {
-    throw invalidOption('library: must be "ioredis" or "redis".');
-  }
+  checkLibrary(library);
   if (typeof prefix !== "string" || prefix === "" || prefix.length > 100 || /[{}\s\p{Cc}]/u.test(prefix)) {
     throw invalidOption("prefix: must be 1 to 100 characters without braces or white space.");
   }

@@ -1,4 +1,5 @@
 import { nowMs } from "../../core/clock.js";
+import { startTimer } from "../../core/timer.js";
 import type { RedisClient } from "./client.js";
 
 /** How long a new client is left alone, in times that a request may take: once at first, and doubled. */
@@ -59,7 +60,7 @@ export class Succession {
     this.#install(successor);
     this.#retired.set(
       old,
-      setTimeout(() => void this.#end(old), this.#timeoutMs),
+      startTimer(() => void this.#end(old), this.#timeoutMs),
     );
   }
 

@@ -1,4 +1,4 @@
-import { type Address, parseAddress } from "../../core/address.js";
+import { type Address, describeHosts, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
@@ -40,29 +40,29 @@ export interface ServerSettings<Pool = unknown> {
 
 /** What is different about the options of a database server. */
 export interface ServerKind {
-  /** What its option reader is called, and the library whose pools it takes. */
+  /** What its option reader is called. */
   readonly engine: string;
-  readonly library: string;
-  /** By which of its methods such a pool is known. */
-  readonly connect: string;
+  /** Whether that is a pool of its library, without calling anything on it; and, if not, what it should be. */
+  isPool(pool: unknown): boolean;
+  readonly whatPool: string;
   /** The default port by scheme. */
   readonly ports: ReadonlyMap<string, number>;
   /** Options that no other one has. */
   readonly own: readonly string[];
 }
 
-export interface DatabaseAddress extends Omit<Address, "path" | "hosts"> {
-  readonly host: string;
-  readonly port: number;
+export interface DatabaseAddress extends Omit<Address, "path"> {
   readonly database: string | undefined;
   readonly tls: TlsTexts | undefined;
 }
 
+/** `known` is where the server is, if neither a URL nor a pool says it. */
 export function readServerOptions<Pool>(
   kind: ServerKind,
   options: ServerOptions & Target<Pool>,
+  known?: DatabaseAddress,
 ): ServerSettings<Pool> {
-  const known = [
+  const names = [
     "url",
     "pool",
     "prefix",
@@ -73,9 +73,9 @@ export function readServerOptions<Pool>(
     "retention",
     "timeout",
   ];
-  knownOptions(options, new Set(known), kind.engine);
+  knownOptions(options, new Set(names), kind.engine);
   const { schema = "create", connections = 4, prefix = "locktender" } = options;
-  const target = readTarget(kind, options);
+  const target = known === undefined ? readTarget(kind, options) : { address: known };
   if (schema !== "create" && schema !== "verify")
     throw invalidOption('schema: must be "create" or "verify".');
   if (!Number.isInteger(connections) || connections < 1 || connections > 100) {
@@ -84,7 +84,7 @@ export function readServerOptions<Pool>(
   const { address } = target;
   return {
     target,
-    where: address === undefined ? "the given pool" : `${address.host}:${address.port}`,
+    where: address === undefined ? "the given pool" : describeHosts(address),
     prefix: readPrefix(prefix),
     mayCreate: schema === "create",
     connections,
@@ -95,14 +95,12 @@ export function readServerOptions<Pool>(
 }
 
 function readTarget<Pool>(
-  { engine, library, connect, ports }: ServerKind,
+  { engine, isPool, whatPool, ports }: ServerKind,
   { url, pool, tls, connections }: ServerOptions & Target<Pool>,
 ): ServerSettings<Pool>["target"] {
   if (url !== undefined && pool === undefined) return { address: readDatabaseUrl(engine, url, ports, tls) };
   if (pool === undefined || url !== undefined) throw invalidOption(`${engine}: give either a url or a pool.`);
-  if (typeof pool !== "object" || pool === null || typeof Reflect.get(pool, connect) !== "function") {
-    throw invalidOption(`pool: must be a pool of ${library}.`);
-  }
+  if (!isPool(pool)) throw invalidOption(`pool: must be ${whatPool}`);
   if (tls !== undefined || connections !== undefined) {
     throw invalidOption("tls, connections: a pool of yours has them already.");
   }
@@ -119,7 +117,7 @@ export function readPrefix(prefix: unknown): string {
   return prefix;
 }
 
-/** One host, and `?sslmode=require` for TLS. The certificate is always checked. */
+/** One host or several, and `?sslmode=require` for TLS. The certificate is always checked. */
 function readDatabaseUrl(
   engine: string,
   url: string,
@@ -131,15 +129,12 @@ function readDatabaseUrl(
   const expected = `${scheme}://user:password@host:port/database, and ?sslmode=require for TLS`;
   const at = url.indexOf("?");
   const address = parseAddress(engine, at === -1 ? url : url.slice(0, at), ports, expected);
-  const [first, second] = address.hosts;
-  if (first === undefined || second !== undefined)
-    throw invalidOption(`${engine}: the url must name one host.`);
-  const secure = readMode(engine, at === -1 ? "" : url.slice(at + 1)) || tls !== undefined;
-  const { username, password } = address;
+  const secure = readParameters(engine, at === -1 ? "" : url.slice(at + 1)) || tls !== undefined;
+  const { hosts, username, password } = address;
   const database = decodeURIComponent(address.path);
   return {
     scheme: address.scheme,
-    ...first,
+    hosts,
     ...(username === undefined ? undefined : { username }),
     ...(password === undefined ? undefined : { password }),
     database: database === "" ? undefined : database,
@@ -147,10 +142,16 @@ function readDatabaseUrl(
   };
 }
 
-function readMode(engine: string, query: string): boolean {
+/** Whether TLS is asked for. Locks can only use the server that writes, so that one is looked for in any case. */
+function readParameters(engine: string, query: string): boolean {
   const given = new URLSearchParams(query);
   for (const key of given.keys()) {
-    if (key !== "sslmode") throw invalidOption(`${engine}: the url knows no parameter but sslmode.`);
+    if (key !== "sslmode" && key !== "target_session_attrs") {
+      throw invalidOption(`${engine}: the url knows no parameters but sslmode and target_session_attrs.`);
+    }
+  }
+  if (!["read-write", "primary"].includes(given.get("target_session_attrs") ?? "primary")) {
+    throw invalidOption(`${engine}: target_session_attrs must be read-write or primary: locks are written.`);
   }
   const mode = given.get("sslmode") ?? "disable";
   if (mode === "disable") return false;

@@ -12,6 +12,7 @@ import type {
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
 import type { Owner } from "../../core/claim.js";
+import { TicketFloor } from "../../core/ticket-floor.js";
 import { SqlCells } from "./cells.js";
 import type { SqlLink } from "./link.js";
 import { Poller } from "./poller.js";
@@ -34,6 +35,7 @@ export interface SqlBell {
 
 export interface SqlParts {
   readonly traits: () => Traits;
+  readonly client: () => string | undefined;
   readonly link: SqlLink;
   readonly retentionMs: number;
   readonly bell?: (watching: Watching, poller: Poller) => SqlBell;
@@ -45,6 +47,7 @@ export class SqlBackend implements Backend {
   readonly #parts: SqlParts;
   readonly #link: SqlLink;
   readonly #watching = new Watching();
+  readonly #floor = new TicketFloor();
   readonly #poller: Poller;
   readonly #sweeper: Sweeper;
   readonly #bell: SqlBell | undefined;
@@ -55,7 +58,7 @@ export class SqlBackend implements Backend {
     this.#link = parts.link;
     this.#poller = new Poller(this.#link, this.#watching);
     this.#sweeper = new Sweeper(this.#link, parts.retentionMs);
-    this.cells = new SqlCells(this.#link, this.#sweeper);
+    this.cells = new SqlCells(this.#link, this.#sweeper, this.#floor);
     this.#bell = parts.bell?.(this.#watching, this.#poller);
     this.#poller.enabled = true;
   }
@@ -64,15 +67,21 @@ export class SqlBackend implements Backend {
     return this.#parts.traits();
   }
 
+  get client(): string | undefined {
+    return this.#parts.client();
+  }
+
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, ticket = 0n, weight, capacity, ttlMs, fixed, minHoldMs, queue, maxWaiters } = request;
     const values = [
       ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
       ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
       ...[this.#ownerText(request.owner), encodeText(request.note), this.#bell?.channel ?? ""],
+      this.#floor.lowest(),
     ];
     const [row] = await this.#link.call(claim, values, () => this.#watching.sent(id));
     const answer = readAnswer(row);
+    if (ticket === 0n && "ticket" in answer) this.#floor.observe(answer.ticket);
     this.#watching.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
     this.#sweeper.used();
     return answer;
@@ -105,6 +114,7 @@ export class SqlBackend implements Backend {
       ...[claim.name, claim.id, kind === 0 ? 1 : 0, kind],
       force === undefined ? null : encodeText(force.reason),
       force?.by === undefined ? null : encodeText(force.by),
+      this.#floor.lowest(),
     ]);
     this.#poller.left(claim.name, force !== undefined);
     return numberOf(row, "was_there") === 1;

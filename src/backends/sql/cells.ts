@@ -1,4 +1,5 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { TicketFloor } from "../../core/ticket-floor.js";
 import type { SqlLink } from "./link.js";
 import { us } from "./renewals.js";
 import { bigintOf, numberOf, textOf } from "./replies.js";
@@ -8,10 +9,12 @@ import type { Sweeper } from "./sweeper.js";
 export class SqlCells implements CellStore {
   readonly #link: SqlLink;
   readonly #sweeper: Sweeper;
+  readonly #floor: TicketFloor;
 
-  constructor(link: SqlLink, sweeper: Sweeper) {
+  constructor(link: SqlLink, sweeper: Sweeper, floor: TicketFloor) {
     this.#link = link;
     this.#sweeper = sweeper;
+    this.#floor = floor;
   }
 
   async read(name: string): Promise<StoredCell | undefined> {
@@ -23,9 +26,11 @@ export class SqlCells implements CellStore {
   async write(name: string, { text, ifVersion, keepMs = 0 }: CellChange): Promise<bigint | undefined> {
     const expected = ifVersion === undefined ? -1n : (ifVersion ?? 0n);
     const deletes = text === undefined ? 1 : 0;
-    const values = [name, expected, deletes, text ?? null, us(keepMs)];
+    const values = [name, expected, deletes, text ?? null, us(keepMs), this.#floor.lowest()];
     const [row] = await this.#link.call(writeCell, values);
     this.#sweeper.used();
-    return numberOf(row, "written") === 1 ? bigintOf(row, "drawn") : undefined;
+    const drawn = bigintOf(row, "drawn");
+    this.#floor.observe(drawn);
+    return numberOf(row, "written") === 1 ? drawn : undefined;
   }
 }

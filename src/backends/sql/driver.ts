@@ -13,6 +13,8 @@ export type Meaning =
   | "stale"
   /** There are no routines, or no tables. */
   | "missing"
+  /** This server cannot write, at least for now; nothing has been done. Another connection may lead to one that can. */
+  | "read-only"
   | "other";
 
 /** What an error means to whoever runs the program. */
@@ -40,10 +42,14 @@ export interface Driver<Connection> {
 export interface SchemaDriver<Connection> {
   /** Why this server or connection cannot keep what we promise. */
   unusable(connection: Connection, where: string): Promise<LockError | undefined>;
-  /** The version of the routines that are there; an error that means "missing" if there are none. */
-  version(connection: Connection): Promise<unknown>;
-  /** Makes all of it, one process at a time; `isThere` looks again when its turn has come. */
-  create(connection: Connection, isThere: () => Promise<boolean>): Promise<void>;
+  /**
+   * The highest `breaking` revision of all releases that have made their routines here; an error that means
+   * "missing" if this release has not.
+   */
+  breaking(connection: Connection): Promise<unknown>;
+  /** Makes what is missing, one process at a time; before that, `check` is given the same revision, or 0. */
+  create(connection: Connection, check: (breaking: unknown) => void): Promise<void>;
   missing(): LockError;
-  otherVersion(found: number): LockError;
+  /** What it is that a newer release has changed. */
+  readonly what: string;
 }

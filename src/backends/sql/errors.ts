@@ -1,4 +1,5 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError } from "../../core/shape.js";
 import type { Explanation } from "./driver.js";
 
 const TLS_ADVICE =
@@ -24,7 +25,8 @@ export function explained(
 }
 
 function textOf(error: unknown): string {
-  return error instanceof Error ? error.message || codeOf(error) || error.name : String(error);
+  const { message, name } = asError(error);
+  return message || codeOf(error) || name;
 }
 
 export function codeOf(error: unknown): string {
@@ -45,6 +47,22 @@ export function lateError(engine: string, where: string, timeoutMs: number): Loc
   );
 }
 
+/** This connection leads to a server that cannot write; another one may lead to the primary. */
+export class ReadOnlyServerError extends LockError {
+  constructor(engine: string, where: string) {
+    super(
+      "backend",
+      `${engine} at ${where}: this server is read-only, as replicas are. Connect to the primary.`,
+      { retryable: true },
+    );
+  }
+
+  /** A caller need not know of this class. */
+  override get name(): string {
+    return "LockError";
+  }
+}
+
 export function closedError(engine: string): LockError {
   return new LockError("closed", `the connection to ${engine} is closed.`);
 }
@@ -53,18 +71,14 @@ export function closedError(engine: string): LockError {
 export function missingSchema(lack: string, prefix: string, module: string): LockError {
   return new LockError(
     "unsupported",
-    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} prints, or let schema: "create" do it.`,
+    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} in this release prints, or let schema: "create" do it.`,
   );
 }
 
-/** `what` says what has been found. */
-export function otherVersion(what: string, found: number, known: number): LockError {
-  const remedy =
-    found > known
-      ? "Use a newer release here, or another prefix"
-      : "Run the migration of this release when no older one is at work, or use another prefix";
+/** A release that has been at work here changed what this one would share with it. */
+export function tooNewError(what: string, breaking: number, known: number): LockError {
   return new LockError(
     "unsupported",
-    `${what}, and this release of Locktender knows version ${known}. ${remedy}.`,
+    `${what} were changed by a newer release of Locktender, for revision ${breaking} and later. This release has revision ${known}, and its locks would not exclude those of the newer one. Update Locktender here.`,
   );
 }

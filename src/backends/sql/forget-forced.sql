@@ -3,4 +3,5 @@
 -- In:      :now_us
 -- Out:     nothing
 -- Touches: forced
-DELETE FROM @forced WHERE until_us <= :now_us
+-- The id is named because a server may refuse to delete by anything but a key.
+DELETE FROM @forced WHERE id > '' AND until_us <= :now_us

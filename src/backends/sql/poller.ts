@@ -1,3 +1,4 @@
+import { startTimer } from "../../core/timer.js";
 import type { Row, SqlLink } from "./link.js";
 import { goneOf, numberOf, textOf } from "./replies.js";
 import { poll } from "./routines.js";
@@ -87,7 +88,7 @@ export class Poller {
     if (this.#timer !== undefined && this.#dueInMs <= pauseMs) return;
     clearTimeout(this.#timer);
     this.#dueInMs = pauseMs;
-    this.#timer = setTimeout(() => {
+    this.#timer = startTimer(() => {
       this.#timer = undefined;
       this.#dueInMs = Infinity;
       // A lock that is soon given back is not worth a look.

@@ -1,15 +1,29 @@
 import { nowMs } from "../../core/clock.js";
-import type { LockError } from "../../core/errors.js";
+import { isLockError, type LockError } from "../../core/errors.js";
 import { Patience } from "../../core/patience.js";
+import { asError } from "../../core/shape.js";
+import { startTimer } from "../../core/timer.js";
 import type { ServerSettings } from "./address.js";
-import type { Driver } from "./driver.js";
-import { closedError, explained, lateError } from "./errors.js";
+import type { Driver, Meaning } from "./driver.js";
+import { closedError, explained, lateError, ReadOnlyServerError } from "./errors.js";
 import type { Row, SqlLink, SqlValue } from "./link.js";
-import type { Lent, Pool } from "./pool.js";
+import { type Lent, ordered, type Pool } from "./pool.js";
 import type { Routine } from "./routine.js";
 import { ensureSchema } from "./schema.js";
 
-const LONGEST_GAP_MS = 30;
+/**
+ * The longest pause before the next try, after errors that make one worth while: each of them is a refusal as a
+ * whole, so nothing has been done. An address takes a while to move to another server.
+ */
+const LONGEST_PAUSE_MS: Readonly<Partial<Record<Meaning, number>>> = {
+  collision: 30,
+  stale: 30,
+  missing: 250,
+  "read-only": 500,
+};
+
+/** So often, at most, the next connection of a caller's pool is tried at once, if the last one led to a read-only server. */
+const FREE_TRIES = 64;
 
 const ignore = () => {};
 
@@ -24,6 +38,7 @@ export class PooledLink<Connection> implements SqlLink {
   #schema: Promise<void> | undefined;
   #ready = false;
   #closed = false;
+  #onMove = ignore;
 
   constructor(driver: Driver<Connection>, settings: ServerSettings) {
     this.renewalsPerCall = driver.renewalsPerCall;
@@ -37,7 +52,6 @@ export class PooledLink<Connection> implements SqlLink {
     values: readonly SqlValue[],
     onSent: () => void = ignore,
   ): Promise<readonly Row[]> {
-    if (!this.#ready) await this.#prepared();
     const ask = (connection: Connection) => {
       onSent();
       return this.#driver.call(connection, routine, values);
@@ -45,27 +59,31 @@ export class PooledLink<Connection> implements SqlLink {
     let untilMs: number | undefined;
     for (let attempt = 1; ; attempt++) {
       try {
+        if (!this.#ready) await this.#prepared();
         return await this.#use(ask);
       } catch (error) {
-        const meaning = this.#driver.meaningOf(error);
-        // Somebody has dropped the tables: whoever asks next looks at them anew.
-        if (meaning === "missing") this.#ready = false;
-        // Each of these was refused as a whole, so nothing has been done.
-        const mayRetry = meaning === "collision" || meaning === "stale";
+        const meaning = this.#meaningOf(error);
+        if (meaning === "missing" || meaning === "read-only") this.#ready = false;
+        if (meaning === "read-only") this.#move();
         untilMs ??= nowMs() + this.#settings.timeoutMs;
-        if (!mayRetry || nowMs() >= untilMs) throw this.#explained(error);
-        if (meaning === "collision") await pause(attempt);
+        const longestMs = LONGEST_PAUSE_MS[meaning];
+        if (longestMs === undefined || nowMs() >= untilMs) throw this.#explained(error);
+        // A pool of the caller's may have many old connections, each of which has to be found.
+        const freeTries = meaning === "read-only" ? Math.min(this.#pool?.idleAtMost ?? 0, FREE_TRIES) : 0;
+        const isFree = attempt <= freeTries || (meaning === "stale" && attempt === 1);
+        if (!isFree) await pause(attempt - freeTries, longestMs);
       }
     }
   }
 
+  /** Is called when the connections of this moment have turned out to lead to a server that cannot write. */
+  onMove(listener: () => void): void {
+    this.#onMove = listener;
+  }
+
   /** A connection for longer than one request. */
   async lend(): Promise<Lent<Connection>> {
-    const order = (await this.#opened()).order();
-    return this.#patience.bound(order.coming, asIs, () => {
-      order.cancel();
-      return this.#late(this.#patience);
-    });
+    return ordered(await this.#opened(), this.#patience, () => this.#late(this.#patience));
   }
 
   async close(): Promise<void> {
@@ -73,7 +91,7 @@ export class PooledLink<Connection> implements SqlLink {
     const pool = await this.#opening?.catch(ignore);
     if (!pool) return;
     // It says goodbye to each connection; one that does not answer must not keep us.
-    await this.#patience.bound(pool.end(), asIs, () => this.#late(this.#patience)).catch(ignore);
+    await this.#patience.bound(pool.end(), asError, () => this.#late(this.#patience)).catch(ignore);
   }
 
   #prepared(): Promise<void> {
@@ -82,13 +100,21 @@ export class PooledLink<Connection> implements SqlLink {
       .then(() => {
         this.#ready = true;
       })
-      .catch((error: unknown) => {
-        throw this.#explained(error);
-      })
       .finally(() => {
         this.#schema = undefined;
       });
     return this.#schema;
+  }
+
+  /** The address may lead elsewhere by now: it is looked up anew for each connection that is opened. */
+  #move(): void {
+    this.#pool?.replace();
+    this.#onMove();
+  }
+
+  #meaningOf(error: unknown): Meaning {
+    if (error instanceof ReadOnlyServerError) return "read-only";
+    return isLockError(error) ? "other" : this.#driver.meaningOf(error);
   }
 
   /** Work on one connection. One that broke, or that did not answer in time, is not used again. */
@@ -116,12 +142,13 @@ export class PooledLink<Connection> implements SqlLink {
     cancel = ignore,
   ): Promise<T> {
     const failed = (error: unknown) => {
-      used()?.giveBack(this.#driver.meaningOf(error) === "broken");
-      return asIs(error);
+      const meaning = this.#meaningOf(error);
+      used()?.giveBack(meaning === "broken" || meaning === "read-only");
+      return asError(error);
     };
     const late = () => {
       cancel();
-      used()?.giveBack(true);
+      used()?.abandon(work);
       return this.#late(patience);
     };
     return patience.bound(work, failed, late).then((result) => {
@@ -147,10 +174,9 @@ export class PooledLink<Connection> implements SqlLink {
   }
 }
 
-function asIs(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
-}
-
-function pause(attempt: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(2 * attempt, LONGEST_GAP_MS)));
+/** Each step makes it likelier that what was in the way has gone. Uneven, so that two do not meet again. */
+async function pause(attempt: number, longestMs: number): Promise<void> {
+  const mostMs = Math.min(2 ** attempt, longestMs);
+  const pauseMs = mostMs / 2 + (Math.random() * mostMs) / 2;
+  await new Promise((resolve) => startTimer(() => resolve(undefined), pauseMs));
 }

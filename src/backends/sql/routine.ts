@@ -26,6 +26,8 @@ export interface Routine {
   readonly inputs: readonly string[];
   /** The clock is read once, and then the steps run for each element of the JSON array `list`, with these fields. */
   readonly each?: readonly string[];
+  /** It only reads, but what a server says that is read-only by now may be out of date: it must refuse. */
+  readonly onlyOnPrimary?: true;
   readonly steps: readonly Step[];
   /** What comes out: one row of these variables per run, or the rows of one more statement. */
   readonly answer:
@@ -49,6 +51,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   owner: "text",
   note: "text",
   bell: "text",
+  floor: "bigint",
   now_us: "bigint",
   wall_us: "bigint",
   removed: "integer",

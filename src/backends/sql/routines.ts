@@ -1,8 +1,19 @@
 import type { Routine, Step } from "./routine.js";
 import { sql } from "./sql.generated.js";
 
-/** The version of tables and routines together: whoever changes one of them raises it. */
-export const SCHEMA_VERSION = 2;
+/**
+ * The revision of tables and routines together: a change of one of them raises it. It is a part of the routines'
+ * names, so that releases that share a database each call their own.
+ */
+export const REVISION = 3;
+
+/** The lowest revision that may share the tables with this one. A release below it is refused from then on. */
+export const BREAKING = 2;
+
+/** What a routine of this release is called. */
+export function routineName(name: string): string {
+  return `${name}_r${REVISION}`;
+}
 
 const why: Step = { sql: sql.why, into: ["reason", "by_whom"], when: "is_gone" };
 
@@ -20,7 +31,7 @@ export const claim: Routine = {
   name: "claim",
   inputs: [
     ...["name", "id", "asked", "weight", "capacity", "ttl_us", "fixed", "min_hold_us", "queue"],
-    ...["capped", "max_waiters", "owner", "note", "bell"],
+    ...["capped", "max_waiters", "owner", "note", "bell", "floor"],
   ],
   steps: [
     { sql: sql.advance, counts: "advanced" },
@@ -53,7 +64,7 @@ const FOUND = ["ticket", "victim_bell", "was_there", "removes", "stays", "forced
 /** Leave the queue, give back the lock, or take it away from somebody. */
 export const leave: Routine = {
   name: "leave",
-  inputs: ["name", "id", "ordinary", "ending", "reason", "by_whom"],
+  inputs: ["name", "id", "ordinary", "ending", "reason", "by_whom", "floor"],
   steps: [
     { sql: sql.lock, into: ["locked"] },
     // A claim that has made the row and is not committed yet is waited for: it may be the one that is to end.
@@ -104,6 +115,7 @@ export const renew: Routine = {
 export const poll: Routine = {
   name: "poll",
   inputs: ["list"],
+  onlyOnPrimary: true,
   steps: ["clock"],
   answer: {
     sql: sql.poll,
@@ -162,7 +174,7 @@ export const sweep: Routine = {
 /** Changes a cell if it is as expected. Its version is drawn as a ticket is, under the same lock. */
 export const writeCell: Routine = {
   name: "write_cell",
-  inputs: ["name", "expected", "deletes", "body", "keep_us"],
+  inputs: ["name", "expected", "deletes", "body", "keep_us", "floor"],
   steps: [
     { sql: sql.advance, counts: "advanced" },
     { sql: sql.draw, unless: "advanced" },

@@ -1,8 +1,9 @@
 import { Patience } from "../../core/patience.js";
 import type { Driver } from "./driver.js";
-import { SCHEMA_VERSION } from "./routines.js";
+import { tooNewError } from "./errors.js";
+import { REVISION } from "./routines.js";
 
-/** Making tables waits for all others who want to make them. */
+/** Making tables waits for all other processes that want to make them. */
 const MAKING_MS = 30_000;
 
 /** One use of a connection, bounded in time. */
@@ -11,26 +12,33 @@ export type Use<Connection> = <T>(
   patience?: Patience,
 ) => Promise<T>;
 
-/** Looks whether everything is there in the right version, and makes it if it is missing and may be made. */
+/**
+ * Looks whether the routines of this release are there, and makes them if they are missing and may be made. Those
+ * of other releases stay: during a rolling deploy both are in use, on the same tables.
+ */
 export async function ensureSchema<Connection>(
   { schema, meaningOf }: Driver<Connection>,
   { where, mayCreate }: { readonly where: string; readonly mayCreate: boolean },
   use: Use<Connection>,
 ): Promise<void> {
+  const check = (breaking: unknown) => {
+    if (Number(breaking) > REVISION) throw tooNewError(schema.what, Number(breaking), REVISION);
+  };
   const isThere = async (connection: Connection): Promise<boolean> => {
-    let found: number;
     try {
-      found = Number(await schema.version(connection));
+      check(await schema.breaking(connection));
+      return true;
     } catch (error) {
       if (meaningOf(error) === "missing") return false;
       throw error;
     }
-    if (found !== SCHEMA_VERSION) throw schema.otherVersion(found);
-    return true;
   };
-  const problem = await use((connection) => schema.unusable(connection, where));
-  if (problem !== undefined) throw problem;
+  // Thrown inside, because a connection that leads to a read-only server must not be used again.
+  await use(async (connection) => {
+    const problem = await schema.unusable(connection, where);
+    if (problem !== undefined) throw problem;
+  });
   if (await use(isThere)) return;
   if (!mayCreate) throw schema.missing();
-  await use((connection) => schema.create(connection, () => isThere(connection)), new Patience(MAKING_MS));
+  await use((connection) => schema.create(connection, check), new Patience(MAKING_MS));
 }

@@ -1,21 +1,26 @@
 import { nowMs } from "../../core/clock.js";
-import type { Lent, Order, Pool } from "./pool.js";
+import { startInterval } from "../../core/timer.js";
+import { type Lent, lookAfter, type Order, type Pool, type Stop } from "./pool.js";
 
-/** A connection that we open, and keep. */
+/** A connection that we have opened, and keep. */
 export interface OwnConnection<Connection> {
   readonly connection: Connection;
-  /** `lost` is called when it breaks, also while nobody uses it. */
-  open(lost: () => void): Promise<void>;
   /** Says goodbye; one that is broken goes without. */
   close(broken: boolean): Promise<void>;
+  /** Tells the server, by another way than this connection, to stop what runs on it; `attempt` counts from 1. */
+  stop(attempt: number): Promise<Stop>;
   /** Whether it keeps the program from ending. */
   ref(): void;
   unref(): void;
 }
 
+/** Opens a connection. `lost` is called when it breaks, also while no request uses it. */
+export type Open<Connection> = (lost: () => void) => Promise<OwnConnection<Connection>>;
+
 interface Kept<Connection> extends Lent<Connection> {
   readonly own: OwnConnection<Connection>;
-  state: "opening" | "open" | "gone";
+  readonly generation: number;
+  state: "open" | "abandoned" | "gone";
   idleSinceMs: number;
 }
 
@@ -30,22 +35,31 @@ const ignore = () => {};
 
 /**
  * A few connections of our own. Like a library's pool, but a free connection is taken at once, since a lock is two
- * requests, and what a pool does around each of them is a good part of its price; and whoever gives up waiting is
- * forgotten.
+ * requests, and what a pool does around each of them is a good part of its price; a request that gives up waiting
+ * is forgotten; and a connection counts until the server has let go of it, so there are never more than `most`.
  */
 export class SmallPool<Connection> implements Pool<Connection> {
-  readonly #make: () => OwnConnection<Connection>;
+  /** They are closed together. */
+  readonly idleAtMost = 0;
+  readonly #connect: Open<Connection>;
   readonly #most: number;
+  readonly #timeoutMs: number;
   readonly #closed: () => Error;
   readonly #idle: Kept<Connection>[] = [];
   readonly #waiting = new Set<Waiting<Connection>>();
   #count = 0;
+  #generation = 0;
   #ended = false;
   #tidying: NodeJS.Timeout | undefined;
 
-  constructor(most: number, make: () => OwnConnection<Connection>, closed: () => Error) {
+  constructor(
+    { most, timeoutMs }: { readonly most: number; readonly timeoutMs: number },
+    connect: Open<Connection>,
+    closed: () => Error,
+  ) {
     this.#most = most;
-    this.#make = make;
+    this.#timeoutMs = timeoutMs;
+    this.#connect = connect;
     this.#closed = closed;
   }
 
@@ -65,11 +79,16 @@ export class SmallPool<Connection> implements Pool<Connection> {
     });
     const free = this.take();
     if (free !== undefined) free.giveBack(false);
-    else if (this.#count < this.#most) this.#open();
+    else this.#openIfWanted();
     return { coming, cancel };
   }
 
-  /** Whoever is still at work ends it by giving the connection back; whoever waits for one is sent away. */
+  replace(): void {
+    this.#generation++;
+    for (const kept of [...this.#idle]) this.#discard(kept, false);
+  }
+
+  /** A request that is still at work ends it by giving its connection back; one that waits for one is sent away. */
   async end(): Promise<void> {
     this.#ended = true;
     for (const { reject } of this.#waiting) reject(this.#closed());
@@ -78,36 +97,48 @@ export class SmallPool<Connection> implements Pool<Connection> {
     await Promise.all(this.#idle.splice(0).map(({ own }) => own.close(false)));
   }
 
-  #open(): void {
+  #openIfWanted(): void {
+    if (this.#waiting.size === 0 || this.#count >= this.#most) return;
     this.#count++;
-    const own = this.#make();
-    const kept: Kept<Connection> = {
-      own,
-      connection: own.connection,
-      state: "opening",
-      idleSinceMs: 0,
-      giveBack: (broken) => this.#giveBack(kept, broken),
-    };
-    // A connection that breaks while it is idle goes; whoever asks next need not know.
+    let kept: Kept<Connection> | undefined;
+    let isLost = false;
     const lost = () => {
-      if (kept.state === "open") this.#drop(kept);
+      isLost = true;
+      // One that breaks while it is idle goes; the next request need not know. One that was abandoned is no longer
+      // at the server.
+      if (kept !== undefined) this.#drop(kept);
     };
-    own.open(lost).then(
-      () => {
-        kept.state = "open";
-        this.#giveBack(kept, false);
+    this.#connect(lost).then(
+      (own) => {
+        kept = this.#kept(own);
+        if (isLost) this.#discard(kept, true);
+        else this.#giveBack(kept, false);
       },
       (error: unknown) => {
-        // Before it is dropped, which opens another one only if somebody else still waits.
+        // First, so that another one is opened only if a further request still waits.
         this.#nextWaiting()?.reject(error);
-        this.#discard(kept, true);
+        this.#count--;
+        this.#openIfWanted();
       },
     );
   }
 
+  #kept(own: OwnConnection<Connection>): Kept<Connection> {
+    const kept: Kept<Connection> = {
+      own,
+      connection: own.connection,
+      generation: this.#generation,
+      state: "open",
+      idleSinceMs: 0,
+      giveBack: (broken) => this.#giveBack(kept, broken),
+      abandon: (ended) => this.#abandon(kept, ended),
+    };
+    return kept;
+  }
+
   #giveBack(kept: Kept<Connection>, broken: boolean): void {
-    if (kept.state === "gone") return;
-    if (broken || this.#ended) {
+    if (kept.state !== "open") return;
+    if (broken || this.#ended || kept.generation !== this.#generation) {
       this.#discard(kept, broken);
       return;
     }
@@ -117,10 +148,22 @@ export class SmallPool<Connection> implements Pool<Connection> {
       return;
     }
     kept.idleSinceMs = nowMs();
+    this.#idle.push(kept);
     // A program that has finished must be able to exit.
     kept.own.unref();
-    this.#idle.push(kept);
-    this.#tidying ??= setInterval(() => this.#tidy(), IDLE_MS / 2).unref();
+    this.#tidying ??= startInterval(() => this.#tidy(), IDLE_MS / 2).unref();
+  }
+
+  /** It is not used again even if its request ends well: what was told to stop it may still be under way. */
+  #abandon(kept: Kept<Connection>, ended: Promise<unknown>): void {
+    if (kept.state !== "open") return;
+    kept.state = "abandoned";
+    kept.own.unref();
+    const close = (hasEnded: boolean) => {
+      const drop = () => this.#drop(kept);
+      kept.own.close(!hasEnded).then(drop, drop);
+    };
+    lookAfter(ended, (attempt) => kept.own.stop(attempt), this.#timeoutMs, close);
   }
 
   #nextWaiting(): Waiting<Connection> | undefined {
@@ -135,7 +178,7 @@ export class SmallPool<Connection> implements Pool<Connection> {
     this.#count--;
     const at = this.#idle.indexOf(kept);
     if (at !== -1) this.#idle.splice(at, 1);
-    if (this.#waiting.size > 0 && this.#count < this.#most) this.#open();
+    this.#openIfWanted();
   }
 
   #discard(kept: Kept<Connection>, broken: boolean): void {

@@ -1,4 +1,5 @@
 import { nowMs } from "../../core/clock.js";
+import { startTimer } from "../../core/timer.js";
 import type { SqlBell } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
 import type { Watching } from "../sql/watching.js";
@@ -81,7 +82,7 @@ export class FileBell implements SqlBell, FileListener {
 
   #lookAgain(): void {
     const sinceMs = nowMs();
-    this.#second = setTimeout(() => {
+    this.#second = startTimer(() => {
       this.#second = undefined;
       if (this.#watching.waiting.size === 0) return;
       this.#look();
@@ -92,7 +93,7 @@ export class FileBell implements SqlBell, FileListener {
   /** Once somebody has held for a while, listens for what others do to it. */
   #settle(): void {
     if (this.#settling !== undefined) return;
-    this.#settling = setTimeout(() => {
+    this.#settling = startTimer(() => {
       this.#settling = undefined;
       if (this.#watching.heldForMs(SETTLED_MS)) {
         this.#listen();

@@ -9,8 +9,15 @@ export interface SqliteStatement {
 
 /** What we use of a database of `libsql` or `better-sqlite3`. */
 export interface SqliteDatabase {
+  /** Until it is closed. */
+  readonly open: boolean;
   readonly inTransaction: boolean;
   prepare(source: string): SqliteStatement;
   exec(source: string): unknown;
   close(): unknown;
+}
+
+/** Of a database that is closed, libsql must not be asked: it would end the process. */
+export function isInTransaction(db: Pick<SqliteDatabase, "open" | "inTransaction">): boolean {
+  return db.open && db.inTransaction;
 }

@@ -1,4 +1,5 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError } from "../../core/shape.js";
 
 interface Kind {
   /** SQLite's primary result code, and the beginning of its name. */
@@ -97,7 +98,7 @@ export function otherBoot(): LockError {
 export function explain(error: unknown, name: string): LockError {
   if (isLockError(error)) return error;
   const kind = kindOf(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const { message } = asError(error);
   return backendError(`${name} failed: ${kind?.story ?? message}`, {
     retryable: kind?.retryable ?? false,
     cause: error,

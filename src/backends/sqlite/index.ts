@@ -1,4 +1,5 @@
-import type { Backend, Traits } from "../../core/backend.js";
+import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
+import { installed } from "../../core/installed.js";
 import { SqlBackend } from "../sql/backend.js";
 import type { SqlLink } from "../sql/link.js";
 import { FileBell } from "./bell.js";
@@ -35,6 +36,7 @@ export function sqlite(options: SqliteOptions = {}): Backend {
   const file = new LockFile(settings, () => bell);
   return new SqlBackend({
     traits: () => TRAITS,
+    client: () => ("database" in settings.source ? GIVEN : installed("libsql")),
     link: linkTo(file),
     retentionMs: settings.retentionMs,
     bell: (watching, poller) => {

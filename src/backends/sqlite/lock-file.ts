@@ -2,8 +2,9 @@ import { dirname } from "node:path";
 import { breathe } from "../../core/breath.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
+import { startTimer } from "../../core/timer.js";
 import { MachineClock } from "./clock.js";
-import type { SqliteDatabase } from "./database.js";
+import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";
 import { fileOf, openLibsql, setUp } from "./open.js";
@@ -110,7 +111,7 @@ export class LockFile {
     if (this.#closed) throw closedError();
     const session = this.#session;
     if (session === undefined) return undefined;
-    if (this.#brought) assertNoTransaction(session);
+    if (this.#brought) assertNoTransaction(session.inTransaction);
     // We cannot open somebody else's connection anew, so what is broken there has to do.
     if ((!session.broken || this.#brought) && session.isCurrent()) return session;
     if (this.#brought) throw this.#replaced();
@@ -145,7 +146,7 @@ export class LockFile {
     const db = "file" in source ? await openLibsql(source.file) : source.database;
     try {
       if (this.#closed) throw closedError();
-      assertNoTransaction(db);
+      assertNoTransaction(isInTransaction(db));
       const clock = new MachineClock();
       setUp(db, clock);
       const session = new Session(db, clock, file, identity);
@@ -192,12 +193,12 @@ export class LockFile {
 function pause(attempt: number): Promise<void> {
   if (attempt < SPINS) return new Promise((resolve) => setImmediate(resolve));
   const longestMs = Math.min(2 ** (attempt - SPINS + 1), LONGEST_PAUSE_MS);
-  return new Promise((resolve) => setTimeout(resolve, 1 + Math.random() * longestMs));
+  return new Promise((resolve) => startTimer(resolve, 1 + Math.floor(Math.random() * longestMs)));
 }
 
 /** Our statements would become part of somebody else's transaction, and be undone with it. */
-function assertNoTransaction(db: { readonly inTransaction: boolean }): void {
-  if (db.inTransaction) throw tryAgain("in a transaction");
+function assertNoTransaction(inTransaction: boolean): void {
+  if (inTransaction) throw tryAgain("in a transaction");
 }
 
 function tryAgain(message: string): Error {

@@ -1,5 +1,5 @@
 import type { MachineClock } from "./clock.js";
-import type { SqliteDatabase } from "./database.js";
+import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
 import { sql } from "./sql.generated.js";
 
@@ -49,7 +49,7 @@ function inTransaction(db: SqliteDatabase, begin: string, work: () => void): voi
     work();
     db.exec("COMMIT");
   } catch (error) {
-    if (db.inTransaction) db.exec("ROLLBACK");
+    if (isInTransaction(db)) db.exec("ROLLBACK");
     throw error;
   }
 }
@@ -64,7 +64,7 @@ function isEmpty(db: SqliteDatabase): boolean {
   if (application === APPLICATION_ID) {
     if (version === VERSION) return false;
     throw unsupported(
-      `the lock file has version ${version} of the tables, and this release of Locktender knows version ${VERSION}. Use one release with one file, or delete the file when nobody uses it: there is nothing but locks in it.`,
+      `the lock file has version ${version} of the tables, and this release of Locktender knows version ${VERSION}. Their locks would not exclude each other: use the newer one of the two releases for all processes.`,
     );
   }
   const objects = numberOf(db, "SELECT count(*) AS n FROM sqlite_schema");

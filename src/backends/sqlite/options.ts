@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
+import { hasMethods, partOf } from "../../core/shape.js";
 import type { SqliteDatabase } from "./database.js";
 import { defaultFile } from "./files.js";
 import type { LockFileOptions } from "./lock-file.js";
@@ -38,11 +39,19 @@ export function readSqliteOptions(options: SqliteOptions): SqliteSettings {
   };
 }
 
+/** The others do not say whether they are in a transaction, or answer later. */
+function isOpenDatabase(database: unknown): database is SqliteDatabase {
+  if (!hasMethods(database, ["prepare", "exec"]) || partOf(database, "open") !== true) return false;
+  return typeof partOf(database, "inTransaction") === "boolean";
+}
+
 function sourceOf({ file, database }: SqliteOptions): Pick<LockFileOptions, "name" | "source"> {
   if (database !== undefined) {
     if (file !== undefined) throw invalidOption("sqlite: give either a file or a database.");
-    if (typeof database !== "object" || database === null || typeof database.prepare !== "function") {
-      throw invalidOption("database: must be an open database of libsql or better-sqlite3.");
+    if (!isOpenDatabase(database)) {
+      throw invalidOption(
+        "database: must be an open database of libsql or better-sqlite3. One of node:sqlite, sqlite3 or another library cannot be used.",
+      );
     }
     return { name: "the lock database", source: { database } };
   }

@@ -1,7 +1,7 @@
 import type { Row, SqlValue } from "../sql/link.js";
 import { isRow, type Routine } from "../sql/routine.js";
 import { type MachineClock, wallUs } from "./clock.js";
-import type { SqliteDatabase, SqliteStatement } from "./database.js";
+import { isInTransaction, type SqliteDatabase, type SqliteStatement } from "./database.js";
 import { isBusy, otherBoot } from "./errors.js";
 import { identityOf } from "./files.js";
 import { Program } from "./program.js";
@@ -31,7 +31,7 @@ export class Session {
   }
 
   get inTransaction(): boolean {
-    return this.#db.inTransaction;
+    return isInTransaction(this.#db);
   }
 
   close(): void {
@@ -81,7 +81,7 @@ export class Session {
   #rollBack(): void {
     try {
       // Some failures have rolled back already.
-      if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
+      if (isInTransaction(this.#db)) this.#db.exec("ROLLBACK");
     } catch {
       // The first error is the one to tell; a connection in this state is not used again.
       this.broken = true;

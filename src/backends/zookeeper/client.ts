@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import { describeHosts } from "../../core/address.js";
 import { nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
+import { startTimer } from "../../core/timer.js";
 import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { closeSession, ERROR, type Handshake, type Request } from "./protocol.js";
@@ -118,7 +119,7 @@ export class Client {
       const { timeoutMs } = this.#settings;
       // A timer that keeps the process alive, as every request does.
       const late = () => waiting.failed(unreachable(this.#where, `not connected for ${timeoutMs} ms.`));
-      const timer = setTimeout(late, timeoutMs);
+      const timer = startTimer(late, timeoutMs);
       const end = (settle: () => void) => {
         clearTimeout(timer);
         this.#waiting.delete(waiting);
@@ -265,5 +266,5 @@ class Relay implements WireEvents {
 /** After each round in vain a longer one; it does not keep the process alive. */
 function pause(rounds: number): Promise<void> {
   const ms = Math.min(FIRST_PAUSE_MS * 2 ** (rounds - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+  return new Promise((resolve) => void startTimer(resolve, ms).unref());
 }

@@ -1,6 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type Sent, sendingNow } from "../../core/clock.js";
+import { startTimer } from "../../core/timer.js";
 import { takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { connectFrame, type Handshake } from "./protocol.js";
@@ -60,7 +61,7 @@ export function greet(
       stop();
       reject(error);
     };
-    const timer = setTimeout(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
+    const timer = startTimer(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
     socket.on("close", onClose).on("data", onData).on("error", onError);
     socket.once(secure ? "secureConnect" : "connect", () => {
       sent = sendingNow();

@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from "../../core/duration.js";
+import { startTimer } from "../../core/timer.js";
 
 /** What is to be done later, unless the connection is closed before. Does not keep the process alive. */
 export class Timers {
@@ -9,7 +9,7 @@ export class Timers {
       this.#running.delete(timer);
       act();
     };
-    const timer = setTimeout(run, Math.min(Math.ceil(ms), LONGEST_TIMER_MS)).unref();
+    const timer = startTimer(run, ms).unref();
     this.#running.add(timer);
   }
 

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
+import { startInterval, startTimer } from "../../core/timer.js";
 import { describeFailure, refusal, unreachable } from "./errors.js";
 import { dial, greet } from "./greeting.js";
 import { JuteReader, messageLength, takeMessage } from "./jute.js";
@@ -110,7 +111,7 @@ export class Wire {
     socket.on("close", () => this.#fail(unreachable(this.#where, "the server has closed the connection.")));
     if (username !== undefined && password !== undefined) this.#out(authFrame(username, password));
     // So often that something is answered in every twelfth of the timeout, also if that takes a moment: see trust.ts.
-    this.#pinger = setInterval(() => this.#ping(timeoutMs / 60), timeoutMs / 20).unref();
+    this.#pinger = startInterval(() => this.#ping(timeoutMs / 60), timeoutMs / 20).unref();
     if (rest.length > 0) this.#received(rest);
   }
 
@@ -165,7 +166,7 @@ export class Wire {
   #watchPending(): void {
     const busy = this.#pending.size > 0;
     if (this.#watchdog === undefined) {
-      this.#watchdog = setTimeout(() => this.#look(), this.#replyMs);
+      this.#watchdog = startTimer(() => this.#look(), this.#replyMs);
       if (!busy) this.#watchdog.unref();
     } else if (busy) this.#watchdog.ref();
   }
@@ -180,7 +181,7 @@ export class Wire {
     const untilMs = Math.min(Math.max(sinceMs, this.#heardMs) + replyMs, sinceMs + replyMs * MOST_PATIENCE);
     const restMs = untilMs - nowMs();
     if (restMs > 0) {
-      this.#watchdog = setTimeout(() => this.#look(), Math.ceil(restMs));
+      this.#watchdog = startTimer(() => this.#look(), restMs);
       if (oldest === undefined) this.#watchdog.unref();
       return;
     }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
 import { isOutage } from "../../core/errors.js";
+import { startTimer } from "../../core/timer.js";
 import { createLocks, type Locks, type LocksOptions } from "../../locks/locks.js";
 import { type Disguise, disguised, takeAllButOne } from "../disguise.js";
 import { asOne, type FaultProxy, startFaultProxy } from "../faults.js";
@@ -118,7 +119,7 @@ export class Bench {
 }
 
 export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  return new Promise((resolve) => startTimer(resolve, ms));
 }
 
 /** Waits until it is so; the promise itself says how long that may take. */

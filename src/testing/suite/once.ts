@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { startTimer } from "../../core/timer.js";
 import { type Case, eventually, queued, sleep, TTL_MS } from "./bench.js";
 
 export const once: readonly Case[] = [
@@ -149,7 +150,7 @@ export const once: readonly Case[] = [
       const away = async () => {
         proxy.refuse();
         await sleep(50);
-        setTimeout(() => proxy.heal(), 100);
+        startTimer(() => proxy.heal(), 100);
       };
       const whileItRuns = locks.once(begun, { keep: "1h" }, async () => {
         await away();

@@ -1,0 +1,122 @@
+import type { Host } from "../../core/address.js";
+import type { Patience } from "../../core/patience.js";
+import { hasMethods, partOf } from "../../core/shape.js";
+import type { Stop } from "../sql/pool.js";
+
+export interface PgQuery {
+  readonly text: string;
+  readonly values?: readonly unknown[];
+  /** Prepared once per connection under this name. */
+  readonly name?: string;
+  /** How values of each type are read. */
+  readonly types?: { getTypeParser(): (value: string) => unknown };
+  /** What its columns are called, for libraries that may rename them. */
+  readonly columns?: readonly string[];
+}
+
+/** As they come: the program may have taught the library to read numbers in its own way. */
+export const AS_TEXTS = { getTypeParser: () => (value: string) => value };
+
+/** A connection, whichever library has made it. */
+export interface PgSession {
+  query(query: PgQuery): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
+/** The first row of an answer, by column; each value is a text, or null. */
+export async function firstRow(
+  session: PgSession,
+  query: PgQuery & { readonly columns: readonly string[] },
+): Promise<Readonly<Record<string, string | null>> | undefined> {
+  const { rows } = await session.query({ ...query, types: AS_TEXTS });
+  return rows[0] as Record<string, string | null> | undefined;
+}
+
+export interface PgNotification {
+  readonly channel: string;
+  readonly payload?: string | undefined;
+}
+
+/** What we use of a client of `pg`. */
+export interface PgClientLike extends PgSession {
+  on(event: "error" | "end" | "notification", listener: (message: PgNotification) => void): unknown;
+  removeListener(event: string, listener: (message: PgNotification) => void): unknown;
+}
+
+export interface PgPooledClient extends PgClientLike, CancelTarget {
+  release(destroy?: boolean): void;
+}
+
+export function isPooledClient(client: unknown): client is PgPooledClient {
+  return hasMethods(client, ["query", "on", "removeListener", "release"]);
+}
+
+/** What we use of a pool of `pg`. */
+export interface PgPoolLike {
+  connect(): Promise<PgPooledClient>;
+  readonly totalCount: number;
+  readonly options?: { readonly max?: number };
+}
+
+/** A client has a `connect`, too, as those of other libraries have; a pool counts its clients. */
+export function isPgPool(pool: unknown): pool is PgPoolLike {
+  return hasMethods(pool, ["connect", "query"]) && typeof partOf(pool, "totalCount") === "number";
+}
+
+/** A client that we keep. */
+export interface OwnClient extends PgClientLike {
+  readonly processID?: number | null;
+  connect(): Promise<void>;
+  end(): Promise<void>;
+  ref(): void;
+  unref(): void;
+}
+
+/** How one of the libraries makes connections of ours, and ends them. */
+export interface Connector {
+  /** The name of its package. */
+  readonly library: "pg" | "postgres";
+  make(host: Host, timeoutMs: number): OwnClient;
+  /** Sends a cancel request for what runs on it, which takes none of the server's connections. */
+  cancel(client: OwnClient, host: Host, patience: Patience): Promise<Stop>;
+  /** Without a goodbye. */
+  destroy(client: OwnClient): void;
+}
+
+/** A client of `pg`, as its library makes it. */
+export interface PgClient extends OwnClient, CancelTarget, CancelCourier {}
+
+interface PgLibrary {
+  readonly Client: new (config: object) => PgClient;
+}
+
+/** What the server knows a connection by: whoever has both may cancel what runs on it. */
+export interface CancelTarget {
+  readonly processID?: number | null;
+  readonly secretKey?: number | null;
+}
+
+/** What a client of `pg` brings along to send a cancel request, before it is connected itself. */
+export interface CancelCourier {
+  readonly connection?: PgWire;
+  readonly host?: string;
+  readonly port?: number;
+  readonly ssl?: unknown;
+}
+
+interface PgWire {
+  readonly stream: { destroy(): void; unref?(): void };
+  connect(port: number | string, host?: string): void;
+  requestSsl(): void;
+  cancel(processId: number, secretKey: number): void;
+  on(event: "connect" | "sslconnect" | "error" | "end", listener: () => void): unknown;
+}
+
+/** None if it is not installed. */
+export async function pgLibrary(): Promise<PgLibrary | undefined> {
+  try {
+    const module: { readonly default: unknown } = await import("pg");
+    return module.default as PgLibrary;
+  } catch {
+    return undefined;
+  }
+}

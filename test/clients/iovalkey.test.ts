@@ -1,0 +1,22 @@
+import { redis } from "locktender/redis";
+import { shared } from "../servers/shared.js";
+import { clientLibrary } from "../support/client-library.js";
+import { redisHarness } from "../support/redis-harness.js";
+import { byUrl, clientPromises, prefixOf } from "./promises.js";
+
+const { default: Valkey } = await clientLibrary<typeof import("iovalkey")>("iovalkey");
+const harness = redisHarness("single", "iovalkey", await shared("redis"));
+const prefix = prefixOf(harness);
+
+clientPromises(harness, {
+  "by URL": byUrl(harness),
+  "by a client of the caller's": ({ host, port }) => {
+    const client = new Valkey(port, host, { retryStrategy: () => 20 });
+    client.on("error", () => {}); // what is asked for tells
+    return {
+      backend: redis({ client, prefix }),
+      stillWorks: () => client.ping(),
+      end: () => client.disconnect(),
+    };
+  },
+});

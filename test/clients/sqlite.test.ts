@@ -1,0 +1,50 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type SqliteOptions, sqlite } from "locktender/sqlite";
+import { afterAll } from "vitest";
+import { betterSqlite3, NOT_INSTALLED } from "../support/better-sqlite3.js";
+import { clientLibrary } from "../support/client-library.js";
+import { runner } from "../support/runner.js";
+import { sqliteHarness } from "../support/sqlite-harness.js";
+import { clientPromises } from "./promises.js";
+
+const folder = mkdtempSync(join(tmpdir(), "locktender-clients-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+type Database = NonNullable<SqliteOptions["database"]> & { exec(sql: string): unknown; close(): unknown };
+type Library = new (file: string) => Database;
+
+const libsql = await clientLibrary<{ default: Library }>("libsql").catch(() => undefined);
+const LIBRARIES: Readonly<Record<string, Library | undefined>> = {
+  libsql: libsql?.default,
+  "better-sqlite3": betterSqlite3() as Library | undefined,
+};
+
+for (const [engine, Library] of Object.entries(LIBRARIES)) {
+  if (Library === undefined) runner.skip(engine, NOT_INSTALLED);
+  else promisesBy(engine, Library);
+}
+
+function promisesBy(engine: string, Library: Library): void {
+  const file = join(folder, `${engine}.db`);
+  const bring = () => {
+    const database = new Library(file);
+    return {
+      backend: sqlite({ database }),
+      stillWorks: async () => database.prepare("SELECT 1").get(),
+      end: () => database.close(),
+    };
+  };
+  // By the same library: two of them in one process undo each other's locks on a file.
+  const wipe = async () => {
+    const database = new Library(file);
+    database.exec("DELETE FROM claims; DELETE FROM resources");
+    database.close();
+  };
+  const harness = { ...sqliteHarness(file), engine, open: () => bring().backend, wipe };
+  clientPromises(harness, {
+    ...(engine === "libsql" ? { "by file": () => ({ backend: sqlite({ file }) }) } : {}),
+    "by a database of the caller's": bring,
+  });
+}

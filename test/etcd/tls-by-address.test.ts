@@ -1,0 +1,42 @@
+import { inspect } from "node:util";
+import { createLocks } from "locktender";
+import { etcd } from "locktender/etcd";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { compiled, run } from "../core/program.js";
+import { type Certificates, makeCertificates } from "../servers/certificates.js";
+import { type Etcd, startEtcd } from "../servers/etcd.js";
+import { stopAll } from "../servers/server-process.js";
+
+const servers: Etcd[] = [];
+afterAll(() => stopAll(servers));
+
+async function start(names: string): Promise<{ url: string; certificates: Certificates }> {
+  const certificates = await makeCertificates(`subjectAltName=${names}`);
+  const server = await startEtcd({ certificates });
+  servers.push(server);
+  return { url: server.url.replace("etcd:", "etcds:"), certificates };
+}
+
+test("a server that is named by its address is let in by a certificate for that address, without a warning", async () => {
+  const { url, certificates } = await start("IP:127.0.0.1");
+  const options = { url, tls: { ca: certificates.ca, ...certificates.client } };
+  const { code, out, err } = await run(`
+    import { etcd } from ${JSON.stringify(compiled("backends/etcd/index.js"))};
+    const locks = createLocks(etcd(${JSON.stringify(options)}));
+    console.log(await locks.mutex("x").run((lease) => lease.held));
+    await locks.close();
+  `);
+  expect({ code, out, err }).toEqual({ code: 0, out: "true\n", err: "" });
+});
+
+test("a certificate for another address, or for any name, does not let it in", async () => {
+  const { url, certificates } = await start("IP:127.0.0.2,DNS:localhost,DNS:address.invalid,DNS:127.0.0.1");
+  const locks = createLocks(etcd({ url, tls: { ca: certificates.ca, ...certificates.client } }));
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  const error = await locks
+    .mutex("x")
+    .acquire({ wait: 0 })
+    .catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ code: "backend" });
+  expect(inspect(error)).toMatch(/127\.0\.0\.1 is not in the cert's list/);
+});

@@ -1,0 +1,129 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { RESULTS_VARIABLE, readResults } from "../failover/results.js";
+import { ensurePrograms } from "../servers/programs.js";
+import { TEST_PROGRAMS } from "../servers/test-programs.js";
+import { writeFailovers } from "./failover-tables.js";
+import { JOBS, type Job, type Prepared } from "./jobs.js";
+import { closingLine, type Outcome, runJob } from "./run-job.js";
+import { writeTable } from "./table.js";
+
+/** More would disturb tests that measure time, on two cores. */
+const SIDE_BY_SIDE = 2;
+const USAGE = `usage: npm run test:matrix -- [--list] [--write] [words]
+
+Without words everything is run, and the tables in the docs are written. With words only
+what has one of them in its name or its group (servers, node, runtimes, clients, failovers).
+--list   show what there is, and run nothing
+--write  write what has passed into the tables, also after a part
+`;
+
+interface Selected {
+  readonly job: Job;
+  readonly prepared: Prepared;
+}
+
+export async function main(args: readonly string[]): Promise<number> {
+  const flags = args.filter((arg) => arg.startsWith("-"));
+  const words = args.filter((arg) => !arg.startsWith("-"));
+  const jobs = JOBS.filter((job) => words.length === 0 || words.some((word) => isMeant(job, word)));
+  if (flags.some((flag) => flag !== "--list" && flag !== "--write") || jobs.length === 0) {
+    console.error(USAGE);
+    return 2;
+  }
+  if (flags.includes("--list")) {
+    for (const { id, group, product, which } of jobs) console.log(`${id} (${group}: ${product}, ${which})`);
+    return 0;
+  }
+  await ensurePrograms(TEST_PROGRAMS);
+  const { ready, missing } = await prepareAll(jobs);
+  const folder = await mkdtemp(join(tmpdir(), "locktender-matrix-"));
+  const resultsOf = ({ job }: Selected) => join(folder, job.id);
+  const outcomes = await runAll(ready, (one) => ({ [RESULTS_VARIABLE]: resultsOf(one) }));
+  for (const [{ job }, { output, failed }] of outcomes) {
+    if (failed > 0) console.log(`\n=== ${job.id} ===\n${output}`);
+  }
+  for (const line of missing) console.log(line);
+  const passed = outcomes.filter(([, { failed }]) => failed === 0).map(([selected]) => selected);
+  if (words.length === 0 || flags.includes("--write")) {
+    const today = new Date().toISOString().slice(0, 10);
+    const rows = passed.map(({ job, prepared }) => ({ ...job, version: prepared.version }));
+    writeTable(rows, today);
+    const results = passed.map(resultsOf).filter((file) => existsSync(file));
+    writeFailovers(results.flatMap(readResults), today);
+  }
+  await rm(folder, { recursive: true });
+  const counts = outcomes.map(([, outcome]) => outcome);
+  const notRun = { passed: 0, failed: missing.length, skipped: 0 };
+  console.log(closingLine([...counts, notRun]));
+  return passed.length === jobs.length ? 0 : 1;
+}
+
+function isMeant({ id, group }: Job, word: string): boolean {
+  return group === word || id === word || id.startsWith(`${word}-`);
+}
+
+/** One after the other: what is missing is downloaded before anything is measured. */
+async function prepareAll(jobs: readonly Job[]): Promise<{ ready: Selected[]; missing: string[] }> {
+  const ready: Selected[] = [];
+  const missing: string[] = [];
+  for (const [index, job] of jobs.entries()) {
+    try {
+      const prepared = await job.prepare();
+      ready.push({ job, prepared });
+      console.log(`${index + 1}/${jobs.length} ready: ${job.id}, ${job.product} ${prepared.version}`);
+    } catch (error) {
+      missing.push(`missing: ${job.id}, ${job.product} (${job.which}): ${lastWords(error)}`);
+      console.log(missing.at(-1));
+    }
+  }
+  return { ready, missing };
+}
+
+/** What apt and npm say about it, without the command lines before it and the advice after it. */
+function lastWords(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? ` (${lastWords(error.cause)})` : "";
+  const lines = (error as { stderr?: string }).stderr?.trim().split("\n") ?? [];
+  const said = lines.filter((line) => /^(E:|npm error)/.test(line)).slice(0, 3);
+  const text = (said.length > 0 ? said : lines.slice(-3)).join(" ");
+  return `${text || (error instanceof Error ? error.message : String(error))}${cause}`;
+}
+
+async function runAll(
+  selected: readonly Selected[],
+  envOf: (one: Selected) => Readonly<Record<string, string>>,
+): Promise<[Selected, Outcome][]> {
+  const outcomes: [Selected, Outcome][] = [];
+  const runOne = async (one: Selected) => {
+    const { job, prepared } = one;
+    const outcome = await runJob({ ...prepared, env: { ...prepared.env, ...envOf(one) } });
+    await prepared.cleanUp?.();
+    outcomes.push([one, outcome]);
+    const { passed, failed, skipped, seconds } = outcome;
+    const state = failed === 0 ? "passed" : "FAILED";
+    console.log(
+      `${outcomes.length}/${selected.length} ${state}: ${job.id}, ${job.product} ${prepared.version}, ` +
+        `${seconds} s (${passed} passed, ${failed} failed, ${skipped} skipped)`,
+    );
+  };
+  const queue = [...selected];
+  const running = new Map<Selected, Promise<void>>();
+  while (queue.length > 0 || running.size > 0) {
+    const at = queue.findIndex((one) => fits(one, [...running.keys()]));
+    const [next] = at === -1 ? [] : queue.splice(at, 1);
+    if (next === undefined) await Promise.race(running.values());
+    else
+      running.set(
+        next,
+        runOne(next).finally(() => running.delete(next)),
+      );
+  }
+  return outcomes;
+}
+
+/** Two versions of a product would do the same heavy things at the same moment. */
+function fits({ job }: Selected, running: readonly Selected[]): boolean {
+  return running.length < SIDE_BY_SIDE && running.every((one) => one.job.product !== job.product);
+}

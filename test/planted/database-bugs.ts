@@ -1,0 +1,65 @@
+import type { Bug } from "./bug.js";
+
+export const DATABASE_BUGS: readonly Bug[] = [
+  {
+    name: "a database that lets newcomers in whoever is ahead",
+    edits: [
+      {
+        file: "backends/sql/sql.generated.js",
+        find: "WHEN :mine = 0 AND :ahead + :weight <= :capacity THEN 'granted'",
+        replace: "WHEN :mine = 0 THEN 'granted'",
+      },
+    ],
+    caughtBy: ["test/backends/postgres.test.ts", "one holder at a time among many tasks"],
+  },
+  {
+    name: "a database that gives one ticket to two",
+    edits: [
+      {
+        file: "backends/sql/sql.generated.js",
+        find: "SET last_ticket = greatest(last_ticket + 1, @wall,",
+        replace: "SET last_ticket = greatest(last_ticket, 0,",
+      },
+    ],
+    caughtBy: ["test/backends/postgres.test.ts", "waiters are served in the order in which they came"],
+  },
+  {
+    name: "a database that takes tokens back when its clock is behind",
+    edits: [
+      {
+        file: "backends/sql/sql.generated.js",
+        find: "THEN :floor ELSE 0 END",
+        replace: "THEN 0 ELSE 0 END",
+        times: 2,
+      },
+    ],
+    caughtBy: ["test/postgres/failover.test.ts", "a clock that is 10 s behind"],
+  },
+  {
+    name: "a new connection for each request that hangs",
+    edits: [
+      {
+        file: "backends/sql/small-pool.js",
+        find: 'if (kept.state !== "open")\n            return;\n        kept.state = "abandoned";',
+        replace: "this.#drop(kept);",
+      },
+    ],
+    caughtBy: ["test/postgres/pools.test.ts", "a request that hangs is stopped"],
+  },
+  {
+    name: "a database whose old primary is asked again and again",
+    edits: [{ file: "backends/postgres/errors.js", find: 'return "read-only"', replace: 'return "other"' }],
+    caughtBy: ["test/postgres/failover.test.ts", "a holder is told, a waiter is let in"],
+  },
+  {
+    name: "PostgreSQL tells nobody who is let in",
+    edits: [
+      {
+        file: "backends/postgres/sql.generated.js",
+        find: "|| ' granted'",
+        replace: "|| ' grunted'",
+      },
+    ],
+    caughtBy: ["test/postgres/pools.test.ts", "whoever does not wait is not notified about"],
+  },
+];

@@ -1,0 +1,48 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import type { SharedName } from "../servers/host.js";
+import { shared } from "../servers/shared.js";
+
+/** The program and its arguments, as JSON; this Node.js if not given. The matrix names Bun and Deno. */
+const RUNTIME = JSON.parse(
+  process.env.LOCKTENDER_TEST_RUNTIME ?? JSON.stringify([process.execPath]),
+) as string[];
+const SMOKE = fileURLToPath(new URL("./smoke.mjs", import.meta.url));
+const EXIT_TIMEOUT_MS = 30_000;
+
+const SERVERS: readonly SharedName[] = ["redis", "etcd", "zookeeper", "postgres", "mariadb"];
+
+async function newFile(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "locktender-smoke-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return join(folder, "locks.db");
+}
+
+const URLS: Readonly<Record<string, () => Promise<string>>> = {
+  memory: async () => "memory:smoke",
+  sqlite: async () => `sqlite:${await newFile()}`,
+  ...Object.fromEntries(SERVERS.map((name) => [name, async () => (await shared(name)).url])),
+};
+
+test.each(Object.entries(URLS))(
+  "%s: held, waited for, lost, closed, and the process ends",
+  async (_, url) => {
+    const [program = "", ...args] = RUNTIME;
+    const child = spawn(program, [...args, SMOKE, await url(), `smoke-${process.pid}`], {
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: EXIT_TIMEOUT_MS,
+    });
+    const [[code], output, errors] = await Promise.all([
+      once(child, "exit"),
+      text(child.stdout),
+      text(child.stderr),
+    ]);
+    expect({ code, output, errors }).toEqual({ code: 0, output: "done\n", errors: "" });
+  },
+);

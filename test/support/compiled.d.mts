@@ -1,0 +1,2 @@
+export declare const compiled: (module: string) => Promise<unknown>;
+export declare const fromBuild: NodeJS.Require;
