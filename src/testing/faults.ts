@@ -17,6 +17,8 @@ export interface HeldBack {
   readonly caught: Promise<void>;
   /** Writes the caught chunk to the server; resolves when the server answered, or after 200 ms. */
   deliver(): Promise<void>;
+  /** Resolves when the server has closed the connection of the caught chunk. */
+  readonly serverClosed: Promise<void>;
 }
 
 /** A wire between a client and a server that breaks on request. It knows bytes, and no protocol. */
@@ -117,11 +119,15 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       const { sprung } = setTrap(wire.holds, match);
       let delivered: Promise<void> | undefined;
       const caught = sprung.then(() => {});
-      caught.catch(() => {}); // as in setTrap(): only who awaits it needs to hear
+      const serverClosed = sprung.then((chunk) => chunk.serverClosed);
+      // As in setTrap(): only a test that awaits them needs to hear.
+      caught.catch(() => {});
+      serverClosed.catch(() => {});
       return {
         caught,
         // Asked for twice it is still delivered once, as it is one packet.
-        deliver: () => (delivered ??= sprung.then((deliver) => deliver())),
+        deliver: () => (delivered ??= sprung.then((chunk) => chunk.deliver())),
+        serverClosed,
       };
     },
     refuse() {
@@ -160,12 +166,16 @@ export function asOne(proxies: readonly FaultProxy[]): FaultProxy {
     holdBack(match) {
       const held = proxies.map((proxy) => proxy.holdBack(match));
       const caught = Promise.all(held.map((one) => one.caught)).then(() => {});
-      caught.catch(() => {}); // only who awaits it needs to hear
+      const serverClosed = Promise.all(held.map((one) => one.serverClosed)).then(() => {});
+      // Only a test that awaits them needs to hear.
+      caught.catch(() => {});
+      serverClosed.catch(() => {});
       return {
         caught,
         async deliver() {
           await Promise.all(held.map((one) => one.deliver()));
         },
+        serverClosed,
       };
     },
     refuse: onEach((proxy) => proxy.refuse()),

@@ -22,7 +22,14 @@ export interface Wire {
   blackhole: Direction | "both" | undefined;
   refusing: boolean;
   cuts: Trap<void>[];
-  holds: Trap<() => Promise<void>>[];
+  holds: Trap<HeldChunk>[];
+}
+
+/** A chunk that was kept from the server. */
+export interface HeldChunk {
+  deliver(): Promise<void>;
+  /** Resolves when the server has closed the connection that the chunk belongs to. */
+  readonly serverClosed: Promise<void>;
 }
 
 const ANSWER_WAIT_MS = 200;
@@ -92,6 +99,7 @@ class Lane {
 export class Connection {
   readonly #toServer = new Lane((piece) => this.#leaveToServer(piece));
   readonly #toClient = new Lane((piece) => this.#leaveToClient(piece));
+  readonly #serverClosed: Promise<void>;
   #cut: Trap<void> | undefined;
   lostBytes = false;
 
@@ -101,6 +109,9 @@ export class Connection {
     private readonly server: Socket,
     onClosed: () => void,
   ) {
+    this.#serverClosed = new Promise((resolve) => {
+      server.once("end", resolve).once("close", () => resolve());
+    });
     const ends = [
       { socket: client, lane: this.#toServer, direction: "to-server" },
       { socket: server, lane: this.#toClient, direction: "to-client" },
@@ -157,7 +168,7 @@ export class Connection {
       const hold = takeTrap(this.wire.holds, piece);
       if (hold) {
         this.#toServer.stopped = true;
-        hold.spring(() => this.#deliver(piece));
+        hold.spring({ deliver: () => this.#deliver(piece), serverClosed: this.#serverClosed });
         return;
       }
     }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createLocks, type Locks } from "locktender";
+import { createLocks, type Duration, type Locks } from "locktender";
 import { etcd } from "locktender/etcd";
 import { startFaultProxy } from "locktender/testing";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -12,8 +12,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-function open(prefix: string, url = server.url): Locks {
-  const locks = createLocks(etcd({ url, prefix }), { ttl: "1s" });
+function open(prefix: string, ttl: Duration, url = server.url): Locks {
+  const locks = createLocks(etcd({ url, prefix }), { ttl });
   onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
   return locks;
 }
@@ -25,7 +25,7 @@ async function sessions(prefix: string): Promise<number> {
 
 describe("the session of a connection", () => {
   test("when it has ended, all who notice it share one new one", async () => {
-    const locks = open("shared");
+    const locks = open("shared", "3s");
     await locks.mutex("warm").run(() => undefined);
     await expect.poll(() => sessions("shared"), { timeout: 10_000 }).toBe(0);
     const names = Array.from({ length: 20 }, (_, index) => `x-${index}`);
@@ -39,7 +39,7 @@ describe("the session of a connection", () => {
     const { host, port } = server.nodes[0] as Etcd["nodes"][number];
     const proxy = await startFaultProxy({ target: { host, port } });
     onTestFinished(() => proxy.close());
-    const locks = open("slow", `etcd://${proxy.host}:${proxy.port}`);
+    const locks = open("slow", "1s", `etcd://${proxy.host}:${proxy.port}`);
     await locks.mutex("x").run(() => undefined);
     await sleep(2_000);
     proxy.delay({ toServerMs: 600, toClientMs: 600 });

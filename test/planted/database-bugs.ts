@@ -44,7 +44,8 @@ export const DATABASE_BUGS: readonly Bug[] = [
         replace: "this.#drop(kept);",
       },
     ],
-    caughtBy: ["test/postgres/pools.test.ts", "a request that hangs is stopped"],
+    // On a real server the surplus connection is there for a moment only, and may be missed by a look.
+    caughtBy: ["test/databases/small-pool.test.ts", "a connection whose request hangs counts until"],
   },
   {
     name: "a database whose old primary is asked again and again",

@@ -1,6 +1,7 @@
-import { writeSync } from "node:fs";
+import { writeFileSync, writeSync } from "node:fs";
+import { relative } from "node:path";
 import type { SerializedError } from "vitest";
-import type { Reporter, TestModule } from "vitest/node";
+import type { Reporter, TestCase, TestModule } from "vitest/node";
 
 /**
  * Ends the output with one plain line that any reader of logs understands. It is written when the process
@@ -16,6 +17,13 @@ export default class ClosingLineReporter implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[], errors: readonly SerializedError[]): void {
+    const count = this.#count(modules, errors);
+    this.#line = `Tests: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`;
+    const file = process.env.LOCKTENDER_FAILED_TESTS;
+    if (file !== undefined) writeFileSync(file, JSON.stringify(failuresOf(modules, count.failed)));
+  }
+
+  #count(modules: readonly TestModule[], errors: readonly SerializedError[]) {
     // What broke outside of a test fails the run too, so the line must not say "0 failed".
     const count = { passed: 0, failed: errors.length, skipped: 0, pending: 0 };
     for (const module of modules) {
@@ -24,7 +32,24 @@ export default class ClosingLineReporter implements Reporter {
         if (part.errors().length > 0) count.failed++;
       }
     }
-    const skipped = count.skipped + count.pending;
-    this.#line = `Tests: ${count.passed} passed, ${count.failed} failed, ${skipped} skipped`;
+    return { ...count, skipped: count.skipped + count.pending };
   }
+}
+
+/** For test/support/run-alone.mjs. `others` are failures that belong to no test, such as a file that did not load. */
+function failuresOf(modules: readonly TestModule[], failures: number) {
+  const tests = modules.flatMap((module) =>
+    [...module.children.allTests("failed")].map((test) => ({
+      file: relative(process.cwd(), module.moduleId),
+      name: nameOf(test),
+    })),
+  );
+  return { tests, others: failures - tests.length };
+}
+
+/** As `--testNamePattern` reads it. */
+function nameOf(test: TestCase): string {
+  const names = [test.name];
+  for (let part = test.parent; part.type === "suite"; part = part.parent) names.unshift(part.name);
+  return names.join(" ");
 }

@@ -1,0 +1,43 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const PASSES = {
+  file: "test/core/duration.test.ts",
+  name: "a duration is milliseconds, or a number with its unit",
+};
+
+/** Runs the failed tests again, as continuous integration does; what the reporter wrote is given as text. */
+function runAlone(report: string): { status: number | null; rounds: number } {
+  const folder = mkdtempSync(join(tmpdir(), "locktender-failed-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "failed.json");
+  writeFileSync(file, report);
+  const script = join(ROOT, "test/support/run-alone.mjs");
+  const { status, stdout } = spawnSync(process.execPath, [script, file], { cwd: ROOT, encoding: "utf8" });
+  return { status, rounds: stdout.split("Once more, alone").length - 1 };
+}
+
+const failed = (tests: readonly { file: string; name: string }[], others = 0) =>
+  JSON.stringify({ tests, others });
+
+test("a failed test counts as passed only after it has passed three times, alone", () => {
+  expect(runAlone(failed([PASSES]))).toEqual({ status: 0, rounds: 3 });
+});
+
+test("a name that no test has counts as failed", () => {
+  expect(runAlone(failed([{ ...PASSES, name: "no such test" }]))).toEqual({ status: 1, rounds: 1 });
+});
+
+test.each([
+  ["a failure of safety", failed([{ file: "test/history/redis.test.ts", name: "any" }])],
+  ["a failure outside of tests", failed([PASSES], 1)],
+  ["a run with many failures", failed(Array.from({ length: 6 }, () => PASSES))],
+  ["a run that ended before its report", ""],
+])("%s is not run again", (_, report) => {
+  expect(runAlone(report)).toEqual({ status: 1, rounds: 0 });
+});

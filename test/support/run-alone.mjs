@@ -1,0 +1,46 @@
+// Runs failed tests again, one file at a time: node test/support/run-alone.mjs <the file that the reporter wrote>
+//
+// Many tests measure real time on real servers, side by side. One that fails in a run of thousands may have found a
+// defect, or a machine that was too busy. A defect shows itself again: a failed test counts as passed only if it
+// passes three times in a row with the machine to itself. Its first failure stays in the output.
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+
+const ROUNDS = 3;
+/** More failures than this are no accident. */
+const MOST = 5;
+/** Two holders or a token that went back, seen once, is a defect. These are never run again. */
+const SAFETY = /^test\/(history|model)\//;
+
+const { tests, others } = JSON.parse(readFileSync(process.argv[2], "utf8") || '{ "tests": [], "others": 1 }');
+const isHopeless = others > 0 || tests.length === 0 || tests.length > MOST;
+if (isHopeless || tests.some(({ file }) => SAFETY.test(file))) process.exit(1);
+
+const literally = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** Whether all of them pass. A pattern that meets nothing runs nothing, so those that passed are counted. */
+function pass(file, names) {
+  const pattern = `^(?:${names.map(literally).join("|")})$`;
+  const args = [
+    "node_modules/vitest/vitest.mjs",
+    "run",
+    file,
+    "--maxWorkers=1",
+    "--testNamePattern",
+    pattern,
+  ];
+  const { status, stdout } = spawnSync(process.execPath, args, {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  console.log(stdout);
+  return status === 0 && Number(/^Tests: (\d+) passed, 0 failed/m.exec(stdout)?.[1]) >= names.length;
+}
+
+for (let round = 1; round <= ROUNDS; round++) {
+  for (const file of new Set(tests.map((test) => test.file))) {
+    const names = tests.filter((test) => test.file === file).map(({ name }) => name);
+    console.log([`\nOnce more, alone (${round} of ${ROUNDS}): ${file}`, ...names].join("\n  "));
+    if (!pass(file, names)) process.exit(1);
+  }
+}
