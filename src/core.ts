@@ -1,7 +1,7 @@
 export type { AnyLease } from "./core/any-lease.js";
 export type { Backend, Guarantees, Traits } from "./core/backend.js";
-export type { CircleStep } from "./core/circle.js";
 export type { Owner } from "./core/claim.js";
+export type { DeadlockStep } from "./core/deadlock.js";
 export type { Duration } from "./core/duration.js";
 export {
   CapacityMismatchError,
@@ -13,7 +13,7 @@ export {
   type Loss,
   StaleTokenError,
 } from "./core/errors.js";
-export type { LockEvent, LockEventListener } from "./core/events.js";
+export type { LockEvent, LockEventListener, LockKind } from "./core/events.js";
 export type { ClaimView, ResourceView } from "./core/inspect.js";
 export type { Lease, SharedLease } from "./core/lease.js";
 export type { LockName } from "./core/names.js";
@@ -25,8 +25,8 @@ export type { Election, LeadOptions, ObserveOptions } from "./locks/election.js"
 export type { ForceReleaseOptions } from "./locks/force-release.js";
 export type { LockOptions } from "./locks/lock-options.js";
 export type { Callback, Lockable, TryRun } from "./locks/lockable.js";
-export { createLocks, type Locks, type LocksOptions } from "./locks/locks.js";
-export type { MutexOptions } from "./locks/mutex.js";
+export { createLocks, Locks, type LocksOptions } from "./locks/locks.js";
+export type { Mutex, MutexOptions } from "./locks/mutex.js";
 export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
 export type { ReadWriteLock } from "./locks/read-write.js";
 export type { ResizeOptions } from "./locks/resize.js";

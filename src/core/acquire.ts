@@ -4,9 +4,9 @@ import type { Answer, Gone } from "./backend.js";
 import { nowMs, sendingNow } from "./clock.js";
 import type { Cancellable, Connection } from "./connection.js";
 import { asLockError, isLockError, type LockError } from "./errors.js";
+import type { About } from "./events.js";
 import { Hold } from "./hold.js";
 import { POLL_MS } from "./lookout.js";
-import { groupOf } from "./names.js";
 import { Place, type PlaceListener } from "./place.js";
 import { outage, queueFull, tooSlow } from "./refusals.js";
 import { AgreedCapacity } from "./resizing.js";
@@ -256,16 +256,16 @@ class Wait implements PlaceListener, Cancellable {
   }
 
   #newPlace(): Place {
-    const { name, ttlMs, fixed, minHoldMs } = this.#ask;
+    const { name, kind, ttlMs, fixed, minHoldMs } = this.#ask;
     // Where the grant starts a clock of its own, the engine's answer must say so; a ring cannot.
-    const place = new Place(name, ttlMs, fixed, !fixed && minHoldMs === 0);
+    const place = new Place(name, kind, ttlMs, fixed, !fixed && minHoldMs === 0);
     place.listener = this;
     return place;
   }
 
   /** My place is gone. It never comes back: a new claim with a new id goes to the end of the queue. */
   #reenter(gone: Gone): void {
-    this.#connection.events.emit({ type: "place-lost", ...this.#about(), reason: gone.reason });
+    this.#connection.events.emit({ type: "queue-position-lost", ...this.#about(), reason: gone.reason });
     this.#connection.leave(this.#place);
     this.#gone = undefined;
     this.#turnedAway = true;
@@ -276,8 +276,8 @@ class Wait implements PlaceListener, Cancellable {
     this.#connection.enter(this.#place);
   }
 
-  #about(): { name: string; group: string } {
-    return { name: this.name, group: groupOf(this.name) };
+  #about(): About {
+    return this.#connection.about(this.#ask);
   }
 
   cancel(error: unknown): void {

@@ -64,7 +64,8 @@ export abstract class AnyLease {
     try {
       await this.release();
     } catch (error) {
-      this.holds[0]?.connection.releaseFailed(this.name, error);
+      const [hold] = this.holds;
+      hold?.connection.releaseFailed(hold.place, error);
     }
   }
 

@@ -1,12 +1,15 @@
 import type { ClaimRequest } from "./backend.js";
 import type { Owner } from "./claim.js";
 import type { Connection } from "./connection.js";
+import type { LockKind } from "./events.js";
 import type { Place } from "./place.js";
 import type { Permits } from "./resizing.js";
 
 /** What is asked for, validated and in milliseconds. */
 export interface Ask {
   readonly name: string;
+  /** Shown in events. */
+  readonly kind: LockKind;
   readonly weight: number;
   readonly capacity: number;
   /** Takes over the capacity that is in force, and finds it out by this before the first claim. */

@@ -11,7 +11,7 @@ export interface Traits {
   /** Waiters keep a place and are served first come, first served. */
   readonly queueing: boolean;
   /** Waiters are told; without it they learn by polling inside the engine's folder. */
-  readonly ringing: boolean;
+  readonly notifications: boolean;
   /** Whether a claim lives by its own time to live or by that of a session it shares with others. */
   readonly ttl: "claim" | "session";
   /** How much later than its time to live a dead claim may be noticed. */
@@ -103,12 +103,12 @@ export interface Force {
 /** How a claim ends otherwise than by its holder: nobody has worked under it, so its minHold means nothing; or by force. */
 export type Ending = "unused" | Force;
 
-/** News about a watched claim: nothing (ask again), a grant, or the end of it. */
-export type News =
+/** What is told about a watched claim: nothing (ask again), a grant, or the end of it. */
+export type Notification =
   | { readonly state: "granted"; readonly ticket: bigint }
   | (Gone & { readonly ticket: bigint });
 
-export type Ring = (news?: News) => void;
+export type Notify = (news?: Notification) => void;
 export type Unwatch = () => void;
 
 export interface ClaimRecord extends Claim {
@@ -149,10 +149,10 @@ export interface Backend {
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord>;
   /**
-   * Ring when the claim may have been admitted or was taken away. Called before the claim is sent; if
+   * Calls `notify` when the claim may have been admitted or was taken away. Called before the claim is sent; if
    * the subscription is not standing yet, the engine rings once it stands, and again after every break.
    */
-  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch;
+  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch;
   /** Where it can keep values beside locks. */
   readonly cells?: CellStore;
   close(): Promise<void>;

@@ -63,3 +63,7 @@ export function worthWatching<T extends { readonly weight: number }>(
 export function tokenOf(ticket: bigint): bigint {
   return ticket * TOKEN_STEP;
 }
+
+export function ticketOf(token: bigint): bigint {
+  return token / TOKEN_STEP;
+}

@@ -2,7 +2,7 @@ import type { Backend } from "./backend.js";
 import type { Owner } from "./claim.js";
 import { nowMs } from "./clock.js";
 import { asLockError, LockError } from "./errors.js";
-import type { Events } from "./events.js";
+import type { About, Events, LockKind } from "./events.js";
 import type { Hold } from "./hold.js";
 import { Keeper } from "./keeper.js";
 import { Leftovers } from "./leftovers.js";
@@ -118,13 +118,18 @@ export class Connection {
       await inFlight?.catch(() => undefined);
       await this.release(place);
     } catch (error) {
-      this.releaseFailed(place.name, error);
+      this.releaseFailed(place, error);
     }
   }
 
-  releaseFailed(name: string, error: unknown): void {
-    const failure = asLockError(error, `could not release "${name}"`);
-    this.events.emit({ type: "release-failed", name, group: groupOf(name), error: failure });
+  releaseFailed(of: { readonly name: string; readonly kind: LockKind }, error: unknown): void {
+    const failure = asLockError(error, `could not release "${of.name}"`);
+    this.events.emit({ type: "release-failed", ...this.about(of), error: failure });
+  }
+
+  /** What every event about a name says. */
+  about({ name, kind }: { readonly name: string; readonly kind: LockKind }): About {
+    return { engine: this.backend.traits.engine, name, group: groupOf(name), kind };
   }
 
   /** Lets work go on without anybody waiting for it, except `close`. */

@@ -1,4 +1,4 @@
-import type { CircleStep } from "./circle.js";
+import type { DeadlockStep } from "./deadlock.js";
 import { decimalJson } from "./decimal-json.js";
 import type { ClaimView } from "./inspect.js";
 import { asError, partOf } from "./shape.js";
@@ -60,29 +60,29 @@ export class LockError extends Error {
 
 export class LockTimeoutError extends LockError {
   declare readonly code: "timeout";
-  /** Who holds the lock, as far as the engine could still be asked. */
+  /** The holders, as far as the engine could still be asked. */
   readonly blockers: readonly ClaimView[];
-  /** My place among the waiters when I gave up (1 is next), if I had one. */
-  readonly place: number | undefined;
+  /** The position in the queue when the wait ended (1 is next), if it was in the queue. */
+  readonly position: number | undefined;
   readonly waitedMs: number;
-  /** Who waits for whom, if nobody of them can go on. */
-  readonly circle: readonly CircleStep[] | undefined;
+  /** Which claims wait for each other, if none of them can go on. */
+  readonly deadlock: readonly DeadlockStep[] | undefined;
 
   constructor(
     name: string,
     message: string,
     details: {
       blockers: readonly ClaimView[];
-      place: number | undefined;
+      position: number | undefined;
       waitedMs: number;
-      circle?: readonly CircleStep[] | undefined;
+      deadlock?: readonly DeadlockStep[] | undefined;
     },
   ) {
     super("timeout", message, { name, retryable: true });
     this.blockers = details.blockers;
-    this.place = details.place;
+    this.position = details.position;
     this.waitedMs = details.waitedMs;
-    this.circle = details.circle;
+    this.deadlock = details.deadlock;
   }
 }
 
@@ -109,12 +109,12 @@ export class LeaseLostError extends LockError {
 
 export class CapacityMismatchError extends LockError {
   declare readonly code: "capacity-mismatch";
-  /** What is in force. */
-  readonly capacity: number;
+  /** The number of permits in force; `undefined` if the name is in use as a mutex or a read-write lock. */
+  readonly permits: number | undefined;
 
-  constructor(message: string, details: { name: string; capacity: number }) {
+  constructor(message: string, details: { name: string; permits: number | undefined }) {
     super("capacity-mismatch", message, { name: details.name });
-    this.capacity = details.capacity;
+    this.permits = details.permits;
   }
 }
 

@@ -1,25 +1,35 @@
 import { channel, tracingChannel } from "node:diagnostics_channel";
-import { writable } from "./decimal-json.js";
 import type { LockError, Loss } from "./errors.js";
 
-interface About {
+/** What a name is used as. */
+export type LockKind = "mutex" | "read" | "write" | "semaphore" | "election" | "once" | "web";
+
+/** What an event is about. */
+export interface About {
+  /** As `guarantees.engine` names it. */
+  readonly engine: string;
   readonly name: string;
   /** The first part of the name: few enough to label metrics with. */
   readonly group: string;
+  readonly kind: LockKind;
 }
 
-/** What happened, in the order in which it happened in this process. */
+/**
+ * What happened, in the order in which it happened in this process. Tokens are decimal strings here, which every
+ * logger can write. New types may be added in a minor version: keep a default branch.
+ */
 export type LockEvent =
-  | (About & { readonly type: "acquired"; readonly token: bigint; readonly waitedMs: number })
+  | (About & { readonly type: "acquired"; readonly token: string; readonly waitedMs: number })
   | (About & {
       readonly type: "released";
-      readonly token: bigint;
+      readonly token: string;
       readonly heldMs: number;
-      readonly stillOurs: boolean;
+      /** Whether the engine still had the claim. */
+      readonly wasHeld: boolean;
     })
   | (About & {
       readonly type: "lost";
-      readonly token: bigint;
+      readonly token: string;
       readonly loss: Loss;
       readonly heldMs: number;
       readonly reason?: string | undefined;
@@ -27,24 +37,26 @@ export type LockEvent =
     })
   | (About & { readonly type: "timeout"; readonly waitedMs: number })
   | (About & { readonly type: "slow-wait"; readonly waitedMs: number })
-  | (About & { readonly type: "place-lost"; readonly reason?: string | undefined })
+  | (About & { readonly type: "queue-position-lost"; readonly reason?: string | undefined })
   | (About & {
       readonly type: "forced";
-      readonly token: bigint;
+      readonly token: string;
       readonly reason: string;
       readonly by?: string | undefined;
     })
   | (About & { readonly type: "release-failed"; readonly error: LockError })
   | (About & { readonly type: "campaign-failed"; readonly error: LockError })
-  | { readonly type: "renew-failed"; readonly claims: number; readonly error: LockError };
+  | {
+      readonly type: "renew-failed";
+      readonly engine: string;
+      readonly claims: number;
+      readonly error: LockError;
+    };
 
 export type LockEventListener = (event: LockEvent) => void;
 
 /** The context of the tracing channels `locktender:acquire` and `locktender:hold`. */
-export interface TraceContext {
-  readonly name: string;
-  readonly group: string;
-  readonly engine: string;
+export interface TraceContext extends About {
   token?: bigint;
 }
 
@@ -64,10 +76,9 @@ export class Events {
     return this.#listener !== undefined || CHANNELS[type].hasSubscribers;
   }
 
-  emit(record: LockEvent): void {
-    const topic = CHANNELS[record.type];
-    if (!this.wants(record.type)) return;
-    const event = writable(record);
+  emit(event: LockEvent): void {
+    const topic = CHANNELS[event.type];
+    if (!this.wants(event.type)) return;
     if (topic.hasSubscribers) topic.publish(event);
     if (this.#listener === undefined) return;
     // A listener that throws must not break a lock; whoever wrote it still wants to know.
@@ -93,7 +104,7 @@ const CHANNELS = Object.fromEntries(
       "lost",
       "timeout",
       "slow-wait",
-      "place-lost",
+      "queue-position-lost",
       "campaign-failed",
       "forced",
       "release-failed",

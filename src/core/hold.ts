@@ -5,7 +5,6 @@ import { nowMs } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
 import { LeaseLostError, type Loss } from "./errors.js";
-import { groupOf } from "./names.js";
 import type { Place, PlaceListener } from "./place.js";
 
 /** A granted claim: what all leases that entered by it share. It ends when the last of them leaves. */
@@ -97,10 +96,10 @@ export class Hold implements PlaceListener {
     const { connection, place } = this;
     connection.holds.delete(this);
     this.#noticeLoss();
-    const stillOurs = this.lost === undefined && place.trusted();
+    const wasHeld = this.lost === undefined && place.trusted();
     connection.leave(place);
     if (connection.closed) return false;
-    if (!stillOurs) {
+    if (!wasHeld) {
       // The engine may still have the claim for a moment; nobody needs to wait for the tidying up.
       if (!this.#takenAway()) connection.inBackground(connection.withdraw(place));
       return false;
@@ -109,14 +108,12 @@ export class Hold implements PlaceListener {
     if (!found) await this.#learnLoss();
     if (connection.events.wants("released")) {
       const heldMs = nowMs() - this.grantedAtMs;
-      const { name, token } = this;
       connection.events.emit({
         type: "released",
-        name,
-        group: groupOf(name),
-        token,
+        ...connection.about(place),
+        token: String(this.token),
         heldMs,
-        stillOurs: found,
+        wasHeld: found,
       });
     }
     return found;
@@ -176,9 +173,8 @@ export class Hold implements PlaceListener {
     this.lost = this.#describe(loss, gone);
     this.connection.events.emit({
       type: "lost",
-      name: this.name,
-      group: groupOf(this.name),
-      token: this.token,
+      ...this.connection.about(this.place),
+      token: String(this.token),
       loss,
       heldMs: nowMs() - this.grantedAtMs,
       reason: gone?.reason,
@@ -228,7 +224,7 @@ export class Hold implements PlaceListener {
   }
 
   rung(): void {
-    // News may have been missed before the bell stood, and the next renewal may be far away.
+    // A notification may have been missed before the engine listened, and the next renewal may be far away.
     this.connection.keeper.hurry(this.place);
   }
 }

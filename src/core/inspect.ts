@@ -1,13 +1,16 @@
 import type { ClaimRecord, ResourceRecord } from "./backend.js";
-import type { CircleStep } from "./circle.js";
-import { admit, type Owner, tokenOf } from "./claim.js";
+import { admit, type Owner, tokenOf, WHOLE } from "./claim.js";
+import type { DeadlockStep } from "./deadlock.js";
 import { writable } from "./decimal-json.js";
 import { formatMs } from "./duration.js";
 
 /** A claim as people may see it: everything but its id. */
 export interface ClaimView {
   readonly token: bigint;
-  readonly weight: number;
+  /** `"exclusive"`: a mutex, or the write side of a read-write lock. */
+  readonly mode: "exclusive" | "shared";
+  /** How many permits of a semaphore it has, or asks for. */
+  readonly permits?: number;
   readonly note: string;
   readonly owner: Owner;
   /** Holders: since the grant. Waiters: since they came. */
@@ -17,28 +20,26 @@ export interface ClaimView {
 
 export interface ResourceView {
   readonly name: string;
-  readonly capacity: number;
+  /** How many permits there are in all, if it is in use as a semaphore. */
+  readonly permits?: number;
   readonly holders: readonly ClaimView[];
   readonly waiters: readonly ClaimView[];
-  /** If those who wait and those who hold wait for each other: who holds what and waits for what. */
-  readonly circle?: readonly CircleStep[];
+  /** If holders and waiters wait for each other: which of them holds what, and waits for what. */
+  readonly deadlock?: readonly DeadlockStep[];
 }
 
-export function viewOf(record: ResourceRecord): ResourceView {
-  const granted = admit(record.claims, record.capacity);
-  const views = record.claims.map(claimView);
-  return {
-    name: record.name,
-    capacity: record.capacity,
-    holders: views.slice(0, granted),
-    waiters: views.slice(granted),
-  };
+export function viewOf({ name, capacity, claims }: ResourceRecord): ResourceView {
+  const granted = admit(claims, capacity);
+  const views = claims.map((claim) => claimView(claim, capacity));
+  const sides = { holders: views.slice(0, granted), waiters: views.slice(granted) };
+  return capacity === WHOLE ? { name, ...sides } : { name, permits: capacity, ...sides };
 }
 
-function claimView(claim: ClaimRecord): ClaimView {
+function claimView(claim: ClaimRecord, capacity: number): ClaimView {
   return writable({
     token: tokenOf(claim.ticket),
-    weight: claim.weight,
+    mode: claim.weight === WHOLE ? "exclusive" : "shared",
+    ...(capacity === WHOLE ? undefined : { permits: claim.weight }),
     note: claim.note,
     owner: claim.owner,
     ageMs: Math.max(0, Math.round(claim.ageMs)),

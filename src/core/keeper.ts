@@ -176,7 +176,12 @@ export class Keeper {
   }
 
   #retry(places: readonly Place[], error: ReturnType<typeof asLockError>): void {
-    this.#events.emit({ type: "renew-failed", claims: places.length, error });
+    this.#events.emit({
+      type: "renew-failed",
+      engine: this.#backend.traits.engine,
+      claims: places.length,
+      error,
+    });
     const live = places.filter((place) => this.#places.has(place));
     // One resource that the engine cannot serve must not cost the others of its batch their leases.
     if (!error.retryable && live.length > 1) {

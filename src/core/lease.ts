@@ -151,5 +151,5 @@ function siblingTimeout(name: string, waitedMs: number): LockTimeoutError {
   const message = `gave up on "${name}" after waiting ${formatMs(waitedMs)}
   this call chain holds it, and somebody who entered again by the same lease has not left
   release what was entered with acquire() before entering again, or enter with run()`;
-  return new LockTimeoutError(name, message, { blockers: [], place: undefined, waitedMs });
+  return new LockTimeoutError(name, message, { blockers: [], position: undefined, waitedMs });
 }

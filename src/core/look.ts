@@ -1,5 +1,5 @@
+import type { ResourceRecord } from "./backend.js";
 import type { Connection } from "./connection.js";
-import { type ResourceView, viewOf } from "./inspect.js";
 
 /** Many may give up at once, in a long queue: nobody reads all of it. */
 export const MOST_LOOKED_AT = 100;
@@ -9,9 +9,9 @@ export async function lookAt(
   connection: Connection,
   name: string,
   limit?: number,
-): Promise<ResourceView | undefined> {
+): Promise<ResourceRecord | undefined> {
   const query = limit === undefined ? { name } : { name, limit };
-  for await (const record of connection.backend.list(query)) return viewOf(record);
+  for await (const record of connection.backend.list(query)) return record;
   return undefined;
 }
 

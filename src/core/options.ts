@@ -115,11 +115,11 @@ export type Read = Ask & { readonly reentrant: boolean };
 
 /** The options of one call as numbers, or an error that says which of them cannot be meant. */
 export function readOptions(
-  resource: { readonly name: string; readonly weight: number; readonly capacity: number },
+  resource: Pick<Ask, "name" | "kind" | "weight" | "capacity">,
   options: AcquireOptions,
   defaults: Defaults,
 ): Read {
-  const { name, weight, capacity } = resource;
+  const { name, kind, weight, capacity } = resource;
   knownOptions(options, KNOWN, `lock "${name}"`);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
@@ -144,6 +144,7 @@ export function readOptions(
   checkSignal(options.signal, name);
   return {
     name,
+    kind,
     weight,
     capacity,
     ttlMs: Math.min(ttlMs, maxHoldMs),

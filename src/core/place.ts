@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import type { Gone, News, Renewal, Unknown, Unwatch } from "./backend.js";
+import type { Gone, Notification, Renewal, Unknown, Unwatch } from "./backend.js";
 import type { Claim } from "./claim.js";
 import { driftMs, knownSleepMs, lookForSleepMs, nowMs, type Sent } from "./clock.js";
+import type { LockKind } from "./events.js";
 
 const ID_BYTES = 16;
 let pool = Buffer.alloc(0);
@@ -51,6 +52,7 @@ export class Place {
 
   constructor(
     readonly name: string,
+    readonly kind: LockKind,
     readonly ttlMs: number,
     /** The time to live counts once, from the grant. */
     readonly fixed: boolean,
@@ -121,7 +123,7 @@ export class Place {
   }
 
   /** A ring is a hint, unless it carries my current ticket and I still trust my place. */
-  ring(news?: News): void {
+  ring(news?: Notification): void {
     const mine = news !== undefined && news.ticket === this.ticket;
     if (mine && news.state === "gone") this.listener?.gone(news);
     else if (mine && this.grantedByRing && this.trusted()) this.listener?.granted();

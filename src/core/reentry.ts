@@ -73,7 +73,7 @@ export function shownHolds(
   leases: readonly AnyLease[] = [],
 ): Owner["holds"] {
   if (frame === undefined && leases.length === 0) return undefined;
-  // The chain first: leases that are taken in one order with what is asked for make no circle by themselves.
+  // The chain first: leases that are taken in one order with what is asked for make no deadlock by themselves.
   const holds = new Set([...holdsIn(frame, connection), ...leases.flatMap((lease) => lease.holds)]);
   const shown = [...holds].slice(0, MOST_SHOWN);
   return shown.length === 0 ? undefined : shown.map(({ name, token }) => [name, String(token)] as const);

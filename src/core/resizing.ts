@@ -1,8 +1,8 @@
 import type { Ask } from "./ask.js";
+import type { ResourceRecord } from "./backend.js";
 import { WHOLE } from "./claim.js";
 import { nowMs } from "./clock.js";
 import { CapacityMismatchError } from "./errors.js";
-import type { ResourceView } from "./inspect.js";
 
 /** Whoever resizes holds everything for as long as it sends the others away: a moment. */
 const LASTS_MS = 2_000;
@@ -24,13 +24,13 @@ export function resizedTo(permits: number): string {
 
 export function tooHeavy(name: string, weight: number, capacity: number): CapacityMismatchError {
   const message = `"${name}" has ${capacity} permits now, and this claim needs ${weight} at once.`;
-  return new CapacityMismatchError(message, { name, capacity });
+  return new CapacityMismatchError(message, { name, permits: capacity });
 }
 
 /** One name for two things: permits are not to be had of what is held exclusively, nor the other way round. */
 export function notPermits(name: string): CapacityMismatchError {
   const message = `"${name}" is in use as a mutex or a read-write lock, and has no permits. Give the semaphore another name.`;
-  return new CapacityMismatchError(message, { name, capacity: WHOLE });
+  return new CapacityMismatchError(message, { name, permits: undefined });
 }
 
 function disagreement(name: string, inForce: number, capacity: number): CapacityMismatchError {
@@ -38,8 +38,8 @@ function disagreement(name: string, inForce: number, capacity: number): Capacity
   const message =
     capacity === WHOLE
       ? `"${name}" is in use as a semaphore of ${inForce} permits. Give the mutex or the read-write lock another name.`
-      : `"${name}" is in use with a capacity of ${inForce}, and this claim says ${capacity}. Let everybody agree on the number of permits.`;
-  return new CapacityMismatchError(message, { name, capacity: inForce });
+      : `"${name}" is in use as a semaphore of ${inForce} permits, and this claim says ${capacity}. Give the same number everywhere, or none to take over the one in force.`;
+  return new CapacityMismatchError(message, { name, permits: inForce });
 }
 
 /** How many there are; or will be in a moment, if somebody is just changing that. */
@@ -49,7 +49,7 @@ export interface Permits {
 }
 
 /** Whoever came behind one that resizes with the old number would only be sent away, or keep the old one in force. */
-export function permitsOf({ capacity, holders: [first] }: ResourceView): Permits {
+export function permitsOf({ capacity, claims: [first] }: ResourceRecord): Permits {
   const next = first?.weight === capacity ? resizeIn(first.note) : undefined;
   return { capacity: next ?? capacity, changing: next !== undefined };
 }

@@ -1,5 +1,4 @@
 import { channel } from "node:diagnostics_channel";
-import { writable } from "../core/decimal-json.js";
 import { LockError, StaleTokenError } from "../core/errors.js";
 import { canonicalName, groupOf, type LockName } from "../core/names.js";
 
@@ -33,8 +32,8 @@ export interface FenceRefused {
   readonly name: string;
   readonly group: string;
   readonly resource: string;
-  readonly token: bigint;
-  readonly highest: bigint;
+  readonly token: string;
+  readonly highest: string;
 }
 
 const GREATEST = 2n ** 63n - 1n;
@@ -81,10 +80,10 @@ export function admit({ lock, resource, token }: Pass, highest: bigint): void {
       name: lock,
       group: groupOf(lock),
       resource,
-      token,
-      highest,
+      token: String(token),
+      highest: String(highest),
     };
-    refused.publish(writable(event));
+    refused.publish(event);
   }
   throw new StaleTokenError(lock, { resource, token, highest });
 }

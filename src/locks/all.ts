@@ -22,7 +22,7 @@ type Part = Holdable<ClaimLease>;
 
 /**
  * Several locks of any kinds as one: all or nothing. They are taken one after the other in the order of the bytes
- * of their names, so those who take several in this way never wait for each other in a circle.
+ * of their names, so callers that take several in this way are never in a deadlock.
  */
 export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease<PartsOf<T>>> {
   readonly name: string;
@@ -43,7 +43,11 @@ export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease
 
   /** @internal */
   async enter(options: AcquireOptions = {}): Promise<AllLease<PartsOf<T>> | Taken> {
-    const ask = readOptions({ name: this.name, weight: 1, capacity: 1 }, options, this.#defaults);
+    const ask = readOptions(
+      { name: this.name, kind: "mutex", weight: 1, capacity: 1 },
+      options,
+      this.#defaults,
+    );
     const leases = new Map<Part, ClaimLease>();
     const untilMs = nowMs() + ask.waitMs;
     // Called off by the caller, or by the loss of a part while others are waited for.
@@ -72,7 +76,7 @@ export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease
     }
   }
 
-  /** Whoever holds a later name already has left the order that keeps circles from closing. */
+  /** A call chain that holds a later name already has left the order that prevents deadlocks. */
   #explained(error: unknown, { within }: AcquireOptions): unknown {
     if (!isLockError(error, "timeout") || error.lock === undefined) return error;
     const { lock } = error;

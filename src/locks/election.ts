@@ -2,10 +2,9 @@ import { FirstAbort } from "../core/abort.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isOutage } from "../core/errors.js";
-import type { ClaimView } from "../core/inspect.js";
+import { type ClaimView, viewOf } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
 import { lookAt } from "../core/look.js";
-import { groupOf } from "../core/names.js";
 import { type AcquireOptions, checkSignal, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
 import type { Callback, Lockable } from "./lockable.js";
@@ -82,8 +81,8 @@ export class Election {
         return await this.#seat.acquire({ ...options, wait: Infinity });
       } catch (error) {
         if (!isOutage(error)) throw error;
-        const { name } = this;
-        this.#connection.events.emit({ type: "campaign-failed", name, group: groupOf(name), error });
+        const about = this.#connection.about({ name: this.name, kind: "election" });
+        this.#connection.events.emit({ type: "campaign-failed", ...about, error });
         await pause(RETRY_MS * (0.5 + Math.random()), options.signal);
       }
     }
@@ -92,7 +91,8 @@ export class Election {
   /** Who leads now; `undefined` if nobody does. */
   async leader(): Promise<ClaimView | undefined> {
     this.#connection.assertNotClosed(this.name);
-    return (await lookAt(this.#connection, this.name, 1))?.holders[0];
+    const record = await lookAt(this.#connection, this.name, 1);
+    return record && viewOf(record).holders[0];
   }
 
   /** Who leads, now and after every change, `undefined` while nobody does. Ends when it is called off, or with the connection. */

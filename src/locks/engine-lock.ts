@@ -3,11 +3,11 @@ import type { AnyLease } from "../core/any-lease.js";
 import type { Ask } from "../core/ask.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
-import { type TraceContext, traceAcquire } from "../core/events.js";
+import { type LockKind, type TraceContext, traceAcquire } from "../core/events.js";
 import type { Hold } from "../core/hold.js";
+import { viewOf } from "../core/inspect.js";
 import type { ClaimLease, LeaseKind } from "../core/lease.js";
 import { lookAt, MOST_LOOKED_AT } from "../core/look.js";
-import { groupOf } from "../core/names.js";
 import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
 import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentry.js";
 import { timeoutError } from "../core/timeout.js";
@@ -16,6 +16,7 @@ import { Holdable, type Taken } from "./lockable.js";
 /** What a kind of lock asks the engine for, and what it gives to its holders. */
 export interface Resource<L extends ClaimLease> {
   readonly name: string;
+  readonly kind: LockKind;
   readonly weight: number;
   readonly capacity: number;
   readonly Lease: LeaseKind<L>;
@@ -69,27 +70,30 @@ export async function granted(
   const startMs = nowMs();
   const hold = await traced(connection, holds === undefined ? ask : { ...ask, holds });
   if (hold !== undefined && connection.events.wants("acquired")) {
-    const { name, token } = hold;
     const waitedMs = nowMs() - startMs;
-    connection.events.emit({ type: "acquired", name, group: groupOf(name), token, waitedMs });
+    connection.events.emit({
+      type: "acquired",
+      ...connection.about(ask),
+      token: String(hold.token),
+      waitedMs,
+    });
   }
   return hold;
 }
 
 export function takenBy(connection: Connection, name: string): Taken {
   return {
-    blockers: async () => (await lookAt(connection, name, MOST_LOOKED_AT))?.holders ?? [],
+    blockers: async () => {
+      const record = await lookAt(connection, name, MOST_LOOKED_AT);
+      return record === undefined ? [] : viewOf(record).holders;
+    },
     told: () => timeoutError(connection, name, 0),
   };
 }
 
 function traced(connection: Connection, ask: Ask): Promise<Hold | undefined> {
   if (!traceAcquire.hasSubscribers) return acquire(connection, ask);
-  const context: TraceContext = {
-    name: ask.name,
-    group: groupOf(ask.name),
-    engine: connection.backend.traits.engine,
-  };
+  const context: TraceContext = connection.about(ask);
   return traceAcquire.tracePromise(async () => {
     const hold = await acquire(connection, ask);
     if (hold !== undefined) context.token = hold.token;

@@ -2,10 +2,10 @@ import type { Force, ResourceRecord } from "../core/backend.js";
 import { admit, type Claim, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
+import type { LockKind } from "../core/events.js";
 import type { Hold } from "../core/hold.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
 import { MOST_LOOKED_AT } from "../core/look.js";
-import { groupOf } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
 import { resizeIn } from "../core/resizing.js";
 
@@ -37,10 +37,17 @@ export async function forceRelease(
         continue;
       if (!(await connection.backend.release(claim, force))) continue;
       victims.push(holder);
-      connection.events.emit({ type: "forced", name, group: groupOf(name), token: holder.token, ...force });
+      const about = connection.about({ name, kind: kindOf(holder) });
+      connection.events.emit({ type: "forced", ...about, token: String(holder.token), ...force });
     }
   }
   return victims;
+}
+
+/** As far as the engine knows it: an exclusive claim is one of a mutex, whatever its holder uses that for. */
+function kindOf({ mode, permits }: ClaimView): LockKind {
+  if (permits !== undefined) return "semaphore";
+  return mode === "exclusive" ? "mutex" : "read";
 }
 
 /** Everybody who stands before that ticket: holders lose their lock, and waiters go to the end of the line. */

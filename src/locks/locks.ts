@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
 import type { Backend, Guarantees, Traits } from "../core/backend.js";
-import { findCircle } from "../core/circle.js";
 import type { Owner } from "../core/claim.js";
 import { Connection } from "../core/connection.js";
+import { findDeadlock } from "../core/deadlock.js";
 import type { Duration } from "../core/duration.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { Events, type LockEventListener } from "../core/events.js";
@@ -16,9 +16,9 @@ import { Cell } from "./cell.js";
 import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
 import { Election } from "./election.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
-import type { LockOptions } from "./lock-options.js";
+import type { LockOptions, Times } from "./lock-options.js";
 import type { Callback, Lockable } from "./lockable.js";
-import { createMutex, type MutexOptions } from "./mutex.js";
+import { createMutex, type Mutex, type MutexOptions } from "./mutex.js";
 import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
 import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
@@ -48,18 +48,25 @@ export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
   "closeOnSigterm",
 ] satisfies (keyof LocksOptions)[]);
 
-/** All the locks of one engine. */
+/**
+ * All the locks of one engine, as `connect` and `createLocks` make them. A class, so that it can be a token for
+ * dependency injection.
+ */
 export class Locks {
   readonly #connection: Connection;
   readonly #scope: readonly string[];
   #web: WebLocks | undefined;
-  readonly #defaults: { readonly ttlMs: number; readonly waitMs: number };
+  readonly #defaults: Times;
 
-  /** @internal */
-  constructor(connection: Connection, scope: readonly string[], defaults: { ttlMs: number; waitMs: number }) {
+  private constructor(connection: Connection, scope: readonly string[], defaults: Times) {
     this.#connection = connection;
     this.#scope = scope;
     this.#defaults = defaults;
+  }
+
+  /** @internal */
+  static on(connection: Connection, defaults: Times): Locks {
+    return new Locks(connection, [], defaults);
   }
 
   /** What the engine promises, and what breaks the promise. */
@@ -74,7 +81,7 @@ export class Locks {
     return new Locks(this.#connection, [...this.#scope, ...parts], this.#defaults);
   }
 
-  mutex(name: LockName, options: MutexOptions = {}): Lockable {
+  mutex(name: LockName, options: MutexOptions = {}): Mutex {
     return createMutex(this.#connection, this.#name(name), options, this.#defaults);
   }
 
@@ -102,7 +109,8 @@ export class Locks {
 
   /** One leader at a time among all that campaign under this name. */
   election(name: LockName): Election {
-    return new Election(this.#connection, this.mutex(name));
+    const seat = createMutex(this.#connection, this.#name(name), {}, this.#defaults, "election");
+    return new Election(this.#connection, seat);
   }
 
   /** A small value that is changed without a lock: whoever writes says which version it has seen. */
@@ -122,7 +130,8 @@ export class Locks {
       );
     }
     const name = this.#name(key);
-    return new OnlyOnce<T>(this.#connection, name, this.mutex(key), options).call(fn);
+    const mutex = createMutex(this.#connection, name, {}, this.#defaults, "once");
+    return new OnlyOnce<T>(this.#connection, name, mutex, options).call(fn);
   }
 
   /** The platform's `navigator.locks`, across processes and machines. */
@@ -135,10 +144,10 @@ export class Locks {
   async inspect(name: LockName): Promise<ResourceView> {
     const full = this.#name(name);
     this.#connection.assertNotClosed(full);
-    const view = await lookAt(this.#connection, full);
-    if (view === undefined) return { name: full, capacity: 0, holders: [], waiters: [] };
-    const circle = await findCircle(this.#connection, view);
-    return circle === undefined ? view : { ...view, circle };
+    const record = await lookAt(this.#connection, full);
+    if (record === undefined) return { name: full, holders: [], waiters: [] };
+    const deadlock = await findDeadlock(this.#connection, record);
+    return deadlock === undefined ? viewOf(record) : { ...viewOf(record), deadlock };
   }
 
   /** Every name that is held or waited for. */
@@ -191,7 +200,7 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
     const close = readCloseOptions(options.closeOnSigterm === true ? {} : options.closeOnSigterm);
     closeOnSigterm(connection, () => closeConnection(connection, close));
   }
-  return new Locks(connection, [], defaults);
+  return Locks.on(connection, defaults);
 }
 
 function requireTraits(traits: Traits, require: NonNullable<LocksOptions["require"]>): void {

@@ -1,5 +1,6 @@
 import { WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
+import type { LockKind } from "../core/events.js";
 import { Lease } from "../core/lease.js";
 import { flag, knownOptions } from "../core/options.js";
 import { EngineLock } from "./engine-lock.js";
@@ -13,15 +14,19 @@ export interface MutexOptions extends LockOptions {
 
 const KNOWN = new Set<string>(["reentrant", "fair", "maxWaiters"] satisfies (keyof MutexOptions)[]);
 
+/** One holder at a time. */
+export type Mutex = Lockable<Lease>;
+
 /** One holder at a time: the claim weighs as much as there is. */
 export function createMutex(
   connection: Connection,
   name: string,
   options: MutexOptions,
   times: Times,
-): Lockable {
+  kind: LockKind = "mutex",
+): Mutex {
   knownOptions(options, KNOWN, `mutex "${name}"`);
   const defaults = readLockOptions(connection, name, options, times);
   if (options.fair !== undefined && flag("fair", options.fair)) needsQueue(connection, name, "fair");
-  return new EngineLock(connection, { name, weight: WHOLE, capacity: WHOLE, Lease }, defaults);
+  return new EngineLock(connection, { name, kind, weight: WHOLE, capacity: WHOLE, Lease }, defaults);
 }

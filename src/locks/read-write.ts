@@ -29,8 +29,8 @@ export function createReadWrite(
   knownOptions(options, KNOWN, `readWrite "${name}"`);
   const defaults = readLockOptions(connection, name, options, times);
   needsQueue(connection, name, "readWrite");
-  const read = { name, weight: 1, capacity: WHOLE, Lease: SharedLease };
-  const write = { name, weight: WHOLE, capacity: WHOLE, Lease };
+  const read = { name, kind: "read", weight: 1, capacity: WHOLE, Lease: SharedLease } as const;
+  const write = { name, kind: "write", weight: WHOLE, capacity: WHOLE, Lease } as const;
   return {
     name,
     read: new EngineLock(connection, read, defaults),

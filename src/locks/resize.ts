@@ -20,8 +20,8 @@ const LONGEST_NAME = 200;
 
 /** How many permits there are: those that somebody uses, or those that were last set. */
 export async function permitsInForce(connection: Connection, name: string): Promise<Permits> {
-  const view = await lookAt(connection, name, 1);
-  if (view !== undefined) return permitsOf(view);
+  const record = await lookAt(connection, name, 1);
+  if (record !== undefined) return permitsOf(record);
   const capacity = await storedPermits(connection, name);
   if (capacity !== undefined) return { capacity, changing: false };
   throw invalidOption(
@@ -42,7 +42,11 @@ export async function resizeTo(
   defaults: Defaults,
 ): Promise<void> {
   knownOptions(options, KNOWN, `resize of "${name}"`);
-  const { waitMs, ...asked } = readOptions({ name, weight: 1, capacity: 1 }, options, defaults);
+  const { waitMs, ...asked } = readOptions(
+    { name, kind: "semaphore", weight: 1, capacity: 1 },
+    options,
+    defaults,
+  );
   const outer = chainOf(options.within);
   if (permitsInChain(outer, connection, name) > 0) throw ownPermits(name);
   const note = resizedTo(permits);
@@ -91,7 +95,7 @@ async function storedPermits(connection: Connection, name: string): Promise<numb
 
 /** Somebody has come with another number of permits than we thought. */
 function otherCapacity(error: unknown): number {
-  if (isLockError(error, "capacity-mismatch")) return error.capacity;
+  if (isLockError(error, "capacity-mismatch")) return error.permits ?? WHOLE;
   throw error;
 }
 

@@ -1,7 +1,6 @@
 import type { AnyLease } from "../core/any-lease.js";
 import { type TraceContext, traceHold } from "../core/events.js";
 import type { Hold } from "../core/hold.js";
-import { groupOf } from "../core/names.js";
 import { runInChain } from "../core/reentry.js";
 import type { Callback } from "./lockable.js";
 
@@ -31,9 +30,9 @@ async function perform<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Pro
     const value = await start(lease, fn);
     // Judged before the release: afterwards nobody could tell.
     const overran = !lease.released && !lease.held;
-    const stillOurs = await giveBack(lease);
+    const wasHeld = await giveBack(lease);
     if (overran || lease.holds.some((hold) => hold.lost !== undefined)) throw lease.lossError();
-    if (!stillOurs) throw lease.lossError("taken");
+    if (!wasHeld) throw lease.lossError("taken");
     return value;
   } catch (error) {
     await giveBack(lease);
@@ -45,9 +44,8 @@ async function perform<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Pro
 
 async function start<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
   if (!traceHold.hasSubscribers) return runInChain(lease, () => fn(lease));
-  const [{ name, token, connection }] = lease.holds as [Hold];
-  const { engine } = connection.backend.traits;
-  const context: TraceContext = { name, group: groupOf(name), engine, token };
+  const [{ place, token, connection }] = lease.holds as [Hold];
+  const context: TraceContext = { ...connection.about(place), token };
   return traceHold.tracePromise(async () => runInChain(lease, () => fn(lease)), context);
 }
 
@@ -55,7 +53,8 @@ async function giveBack(lease: AnyLease): Promise<boolean> {
   try {
     return await lease.release();
   } catch (error) {
-    lease.holds[0]?.connection.releaseFailed(lease.name, error);
+    const [hold] = lease.holds;
+    hold?.connection.releaseFailed(hold.place, error);
     return true;
   }
 }

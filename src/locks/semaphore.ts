@@ -68,7 +68,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     if (!isPermits(weight) || weight > most) {
       throw invalidOption(`weight: must be a whole number from 1 to ${most}, the number of permits.`, name);
     }
-    const asked = readOptions({ name, weight, capacity: most }, others, this.#defaults);
+    const asked = readOptions({ name, kind: "semaphore", weight, capacity: most }, others, this.#defaults);
     const outer = chainOf(options.within);
     const inChain = permitsInChain(outer, connection, name);
     const notForItself = (capacity: number) => {

@@ -92,7 +92,7 @@ export class WebLocks {
     const note = noteOf(name);
     const wait = { wait: ifAvailable ? 0 : Infinity, note };
     const ask = readOptions(
-      { name: full, weight, capacity: WHOLE },
+      { name: full, kind: "web", weight, capacity: WHOLE },
       signal === undefined ? wait : { ...wait, signal },
       { ...this.#times, reentrant: false, maxWaiters: undefined },
     );
@@ -139,8 +139,7 @@ function broken(cause: unknown): DOMException {
   return Object.assign(new DOMException(why, "AbortError"), { cause });
 }
 
-function infoOf({ note, weight, owner }: ClaimView): WebLockInfo {
-  const mode = weight === WHOLE ? "exclusive" : "shared";
+function infoOf({ note, mode, owner }: ClaimView): WebLockInfo {
   return { name: shownName(note), mode, clientId: owner.instance };
 }
 

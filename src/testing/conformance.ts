@@ -3,9 +3,9 @@ import type { Harness, Runner } from "./harness.js";
 import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
 import { cells } from "./suite/cells.js";
-import { circles } from "./suite/circles.js";
 import { closing } from "./suite/closing.js";
 import { crashes } from "./suite/crashes.js";
+import { deadlocks } from "./suite/deadlocks.js";
 import { election } from "./suite/election.js";
 import { exclusion } from "./suite/exclusion.js";
 import { loss } from "./suite/loss.js";
@@ -48,7 +48,7 @@ const KINDS: Suite = {
   cells,
   once,
   "web locks": web,
-  "waiting in a circle": circles,
+  "deadlock detection": deadlocks,
 };
 
 /**

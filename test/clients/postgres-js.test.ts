@@ -54,7 +54,7 @@ describe("a sql of postgres.js", () => {
     await expect.poll(() => askPostgres(server.url, listening(prefix)), SOON).toHaveLength(1);
     await held.release();
     await (await waiting).release();
-    expect(locks.guarantees).toMatchObject({ ringing: true });
+    expect(locks.guarantees).toMatchObject({ notifications: true });
     // Another release's functions, or ours made anew.
     await sql.unsafe(`DROP FUNCTION "${prefix}".breaking_r3()`);
     const second = createLocks(postgres({ sql, prefix }));

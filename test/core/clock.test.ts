@@ -81,7 +81,7 @@ describe("with fake timers", () => {
 
 describe("trust", () => {
   test("counts from the sending, minus the drift, and a later answer never shortens it", () => {
-    const place = new Place("x", 10_000, false, true);
+    const place = new Place("x", "mutex", 10_000, false, true);
     const sent = sendingNow();
     const sentAtMs = sent.atMs;
     place.acknowledge(1n, 10_000, sent);

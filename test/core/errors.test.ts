@@ -50,7 +50,7 @@ describe("isLockError", () => {
   test("tells the codes apart, and gives their types", async () => {
     const error: unknown = await timeoutOf({ createLocks } as Copy);
     if (!isLockError(error, "timeout")) expect.unreachable("it is a timeout");
-    else expect([error.blockers.length, error.place]).toEqual([1, 1]);
+    else expect([error.blockers.length, error.position]).toEqual([1, 1]);
     for (const code of ["lost", "backend", "closed", "queue-full"] as const) {
       expect(isLockError(error, code)).toBe(false);
     }
@@ -72,7 +72,7 @@ describe("isLockError", () => {
 describe("an error", () => {
   const named = [
     new LockError("closed", "said", { name: "x" }),
-    new LockTimeoutError("x", "said", { blockers: [], place: 1, waitedMs: 5 }),
+    new LockTimeoutError("x", "said", { blockers: [], position: 1, waitedMs: 5 }),
     new LeaseLostError("x", "said", { loss: "forced", token: 5n, reason: "stuck", by: "ada" }),
   ];
 

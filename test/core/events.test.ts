@@ -1,6 +1,6 @@
 import { channel, tracingChannel } from "node:diagnostics_channel";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createLocks, type LockEvent } from "locktender";
+import { createLocks, type LockEvent, Locks } from "locktender";
 import { memory } from "locktender/memory";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { run } from "./program.js";
@@ -88,13 +88,69 @@ describe("diagnostics channels", () => {
     await expect.poll(() => lease.signal.aborted).toBe(true);
     for (const type of types) {
       expect(heard[type]?.length, type).toBeGreaterThan(0);
-      expect(heard[type]?.at(-1)).toMatchObject({ type, name: "group:x", group: "group" });
+      expect(heard[type]?.at(-1)).toMatchObject({
+        type,
+        engine: "memory",
+        name: "group:x",
+        group: "group",
+        kind: "mutex",
+      });
     }
-    const { token } = lease;
+    const token = String(lease.token);
     expect(heard.lost?.[0]).toMatchObject({ token, loss: "forced", reason: "stuck", by: "ada" });
     expect(heard.forced?.[0]).toMatchObject({ token, reason: "stuck", by: "ada" });
     expect(heard.acquired?.at(-1)).toMatchObject({ token });
   });
+});
+
+test("events say what the name is used as, and their tokens are text, which every logger can write", async () => {
+  const events: LockEvent[] = [];
+  await using locks = createLocks(memory(), { onEvent: (event) => events.push(event) });
+  await locks.mutex("a").run(() => undefined);
+  await locks.readWrite("b").read.run(() => undefined);
+  await locks.readWrite("b").write.run(() => undefined);
+  await locks.semaphore("c", 2).run(() => undefined);
+  await locks.election("d").lead(() => undefined);
+  await locks.once("e", { keep: "1m" }, () => 1);
+  await locks.web.request("f", () => undefined);
+  const released = events.filter((event) => event.type === "released");
+  expect(released.map(({ name, kind }) => `${name} ${kind}`)).toEqual([
+    "a mutex",
+    "b read",
+    "b write",
+    "c semaphore",
+    "d election",
+    "e once",
+    "web:f web",
+  ]);
+  // Some loggers copy the fields one by one, and do not ask the event how it wants to be written.
+  for (const event of released) expect(JSON.parse(JSON.stringify({ ...event })).token).toMatch(/^\d+$/);
+});
+
+test("views name the mode and the permits, and no number that stands for all there is", async () => {
+  await using locks = createLocks(memory());
+  await using _mutex = await locks.mutex("a").acquire();
+  await using _read = await locks.readWrite("b").read.acquire();
+  await using _permits = await locks.semaphore("c", 5).acquire({ weight: 2 });
+  const views = await Promise.all(["a", "b", "c", "free"].map((name) => locks.inspect(name)));
+  expect(JSON.stringify(views)).not.toMatch(/2147483647|weight|capacity/);
+  expect(views.map(({ permits, holders: [holder] }) => [permits, holder?.mode, holder?.permits])).toEqual([
+    [undefined, "exclusive", undefined],
+    [undefined, "shared", undefined],
+    [5, "shared", 2],
+    [undefined, undefined, undefined],
+  ]);
+  const mismatch = await locks
+    .semaphore("a", 2)
+    .acquire()
+    .catch((error: unknown) => error);
+  expect(JSON.stringify(mismatch)).not.toMatch(/2147483647/);
+});
+
+test("Locks is a value, so that it can be a token for dependency injection", async () => {
+  await using locks = createLocks(memory());
+  expect(locks).toBeInstanceOf(Locks);
+  expect(locks.scope("a")).toBeInstanceOf(Locks);
 });
 
 describe("a listener of the caller's", () => {

@@ -29,7 +29,7 @@ test("many who give up at the same moment look together at who waits for whom", 
   expect(looks).toBeLessThan(1_000);
 });
 
-test("a circle is told also of a chain that takes very many locks as one", async () => {
+test("a deadlock is told also of a chain that takes very many locks as one", async () => {
   const locks = createLocks(memory());
   onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
   const many = Array.from({ length: 20 }, (_, index) => locks.mutex(`a:${index}`));
@@ -39,7 +39,7 @@ test("a circle is told also of a chain that takes very many locks as one", async
     while ((await locks.inspect("b")).waiters.length === 0) await new Promise(setImmediate);
     return outer.acquire({ wait: 50 }).catch((error: unknown) => error);
   });
-  expect(told).toMatchObject({ code: "timeout", circle: [{ holds: "c" }, { holds: "b" }] });
+  expect(told).toMatchObject({ code: "timeout", deadlock: [{ holds: "c" }, { holds: "b" }] });
   await taking;
 });
 

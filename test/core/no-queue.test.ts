@@ -1,7 +1,7 @@
 import { createLocks, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Backend, Ring } from "#lib/core/backend.js";
+import type { Backend, Notify } from "#lib/core/backend.js";
 
 /** Memory as an engine that keeps no queue: who is refused is told to come again, and is rung by hand. */
 function withoutQueue(againInMs: number): {
@@ -10,7 +10,7 @@ function withoutQueue(againInMs: number): {
   readonly asked: () => number;
 } {
   const store = memory();
-  const rings = new Set<Ring>();
+  const rings = new Set<Notify>();
   let asked = 0;
   const backend: Backend = {
     traits: { ...store.traits, engine: "queueless", queueing: false },
@@ -75,7 +75,11 @@ describe("at an engine without a queue", () => {
     const mutex = open(engine, { owner: { service: "till" } }).mutex("a");
     const holder = await mutex.acquire();
     const error = await mutex.acquire({ wait: 50 }).catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ code: "timeout", place: undefined, blockers: [{ token: holder.token }] });
+    expect(error).toMatchObject({
+      code: "timeout",
+      position: undefined,
+      blockers: [{ token: holder.token }],
+    });
     const controller = new AbortController();
     const waiting = mutex.acquire({ signal: controller.signal, wait: Infinity });
     await expect.poll(engine.asked).toBe(3);

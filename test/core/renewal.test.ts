@@ -153,7 +153,7 @@ describe("an answer that was long under way", () => {
     const holder = await locks.mutex("x").acquire({ ttl: "60s" });
     const waiting = locks.mutex("x").acquire();
     await sleep(3_000);
-    expect(types()).not.toContain("place-lost");
+    expect(types()).not.toContain("queue-position-lost");
     await holder.release();
     expect((await waiting).held).toBe(true);
   });

@@ -100,7 +100,7 @@ test("who comes while the number is being changed takes over the new one, and do
   await resizing;
   await newcomer;
   expect(turns).toBe(1);
-  expect((await other.inspect("x")).capacity).toBe(4);
+  expect((await other.inspect("x")).permits).toBe(4);
 });
 
 test("nobody else may say what a resizer says, by a note or by a reason", async () => {

@@ -1,11 +1,11 @@
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { expect, test } from "vitest";
-import type { Backend, Ring } from "#lib/core/backend.js";
+import type { Backend, Notify } from "#lib/core/backend.js";
 
 /** Memory, with a hand on the bells of its claims. */
-function ringable(): { backend: Backend; rings: Ring[] } {
-  const rings: Ring[] = [];
+function ringable(): { backend: Backend; rings: Notify[] } {
+  const rings: Notify[] = [];
   const backend = memory();
   const watch = backend.watch.bind(backend);
   backend.watch = (claim, ring) => {

@@ -33,7 +33,7 @@ export function poolPromises(database: TestedDatabase): void {
     taken.release();
     await eventually("nobody holds it", 2_000, async () => (await locks.inspect("a")).holders.length === 0);
     expect(await locks.mutex("a").run(() => 7)).toBe(7);
-    expect(locks.guarantees.ringing).toBe(false);
+    expect(locks.guarantees.notifications).toBe(false);
   });
 
   test("a request that hangs is stopped on the server, and our connections never become more", async () => {

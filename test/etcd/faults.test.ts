@@ -202,7 +202,7 @@ describe.skipIf(network === undefined)(
       const lease = await waiting.catch((error: unknown) => error);
       // An outage that outlasts the ttl may end the wait, too, but then as such.
       if (lease instanceof Error) expect(lease).toMatchObject({ code: "backend" });
-      else expect(events.map(({ type }) => type)).toContain("place-lost");
+      else expect(events.map(({ type }) => type)).toContain("queue-position-lost");
     });
   },
 );

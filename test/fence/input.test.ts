@@ -72,7 +72,7 @@ describe("tokens", () => {
     await expect(refused).rejects.toThrow(`the token 12 of "stock:lamp" is stale: "shelf" has seen 15
   somebody else has been let in since, so nothing was written
   roll back, stop what this lease was for, and take the lock anew`);
-    const about = { name: "stock:lamp", group: "stock", resource: "shelf", token: 12n, highest: 15n };
+    const about = { name: "stock:lamp", group: "stock", resource: "shelf", token: "12", highest: "15" };
     expect(events).toEqual([{ type: "fence-refused", ...about }]);
   });
 });

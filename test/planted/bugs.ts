@@ -240,7 +240,7 @@ export const BUGS: readonly Bug[] = [
         find: "overran || lease.holds.some((hold) => hold.lost !== undefined)",
         replace: "false",
       },
-      { file: "locks/run.js", find: "if (!stillOurs)", replace: "if (false)" },
+      { file: "locks/run.js", find: "if (!wasHeld)", replace: "if (false)" },
     ],
     caughtBy: [MEMORY, "run rejects with the loss"],
   },

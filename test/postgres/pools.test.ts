@@ -53,7 +53,11 @@ test("behind PgBouncer in transaction mode locks work, waiters poll, and guarant
   const lease = await one.mutex("a").acquire();
   const waiting = other.mutex("a").acquire();
   await queued(one, "a", 1);
-  await eventually("it is known", 5_000, () => !one.guarantees.ringing && !other.guarantees.ringing);
+  await eventually(
+    "it is known",
+    5_000,
+    () => !one.guarantees.notifications && !other.guarantees.notifications,
+  );
   expect(other.guarantees.caveats.join()).toMatch(/LISTEN does not work here/);
   await lease.release();
   const releasedAt = performance.now();

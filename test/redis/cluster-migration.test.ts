@@ -108,7 +108,7 @@ describe.each(LIBRARIES)("while a cluster moves a slot, by %s", (library) => {
     expect(await first?.release()).toBe(true);
     expect((await waits[1])?.token).toBeGreaterThan(first?.token ?? 0n);
     await move.end();
-    expect(events.filter(({ type }) => type === "lost" || type === "place-lost")).toEqual([]);
+    expect(events.filter(({ type }) => type === "lost" || type === "queue-position-lost")).toEqual([]);
   });
 
   test("what needs more than that is an error that may pass, and nobody is let in twice", async () => {

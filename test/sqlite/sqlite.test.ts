@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import type { News } from "#lib/core/backend.js";
+import type { Notification } from "#lib/core/backend.js";
 import { grantedTicket, names, newFile, open, request } from "./helpers.js";
 
 describe("listing by prefix", () => {
@@ -40,10 +40,10 @@ describe("listing by prefix", () => {
   });
 });
 
-describe("ringing", () => {
+describe("notifications", () => {
   async function waiter(file: string, id = "waiter") {
     const backend = open({ file });
-    const ring = vi.fn<(news?: News) => void>();
+    const ring = vi.fn<(news?: Notification) => void>();
     const unwatch = backend.watch({ name: "x", id }, ring);
     const answer = await backend.claim(request("x", id));
     return { backend, ring, unwatch, answer };
@@ -145,7 +145,9 @@ describe("a lock that is taken away by the own process", () => {
   test("its holder is told at once, and not when it next looks", async () => {
     const backend = open({ file: await newFile() });
     const claim = request("x", "id-1");
-    const told = new Promise<News | undefined>((resolve) => onTestFinished(backend.watch(claim, resolve)));
+    const told = new Promise<Notification | undefined>((resolve) =>
+      onTestFinished(backend.watch(claim, resolve)),
+    );
     await grantedTicket(backend, "x", "id-1");
     await backend.release(claim, { reason: "maintenance" });
     const late = new Promise((resolve) => setTimeout(resolve, 100, "late"));

@@ -12,7 +12,7 @@ const KINDS: Readonly<Record<string, string>> = {
   "[once](docs/guide/once.md)": "once",
   "[cells](docs/guide/cells.md)": "cells",
   "[Web Locks](docs/guide/web-locks.md)": "web locks",
-  "circles named": "waiting in a circle",
+  "deadlock detection": "deadlock detection",
 };
 
 interface Seen {

@@ -146,7 +146,7 @@ describe("an ensemble of three", () => {
     while ((await watcher.inspect(name)).waiters.length === 0) await sleep(50);
     await holder.release();
     expect((await waiting).token).toBeGreaterThan(holder.token);
-    expect(events.some(({ type }) => type === "place-lost")).toBe(true);
+    expect(events.some(({ type }) => type === "queue-position-lost")).toBe(true);
   });
 
   test("scenario S13: the reply to a create is lost, and another server finds the claim: once, with its token", async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Gone, Ring } from "../../core/backend.js";
+import type { Gone, Notify } from "../../core/backend.js";
 import { Forcing } from "./forcing.js";
 import type { ListedClaim } from "./keys.js";
 import { Leaving } from "./leaving.js";
@@ -20,7 +20,7 @@ export class Desk {
   readonly forcing: Forcing;
   readonly leaving = new Leaving(this);
   readonly places = new Map<string, EtcdPlace>();
-  readonly rings = new Map<string, Ring>();
+  readonly rings = new Map<string, Notify>();
 
   constructor(settings: EtcdSettings) {
     this.root = settings.root;

@@ -3,10 +3,10 @@ import type {
   Backend,
   ClaimRequest,
   Ending,
+  Notify,
   Renewal,
   RenewRequest,
   ResourceRecord,
-  Ring,
   Traits,
   Unwatch,
 } from "../../core/backend.js";
@@ -26,7 +26,7 @@ const TRAITS: Traits = {
   reach: "network",
   fencing: true,
   queueing: true,
-  ringing: true,
+  notifications: true,
   ttl: "session",
   expiryGranularityMs: 2_000,
   caveats: [
@@ -93,7 +93,7 @@ class EtcdBackend implements Backend {
     if (record !== undefined) yield record;
   }
 
-  watch({ id }: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+  watch({ id }: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     const { rings } = this.#desk;
     rings.set(id, ring);
     return () => void rings.delete(id);

@@ -5,11 +5,11 @@ import type {
   Ending,
   Force,
   Gone,
-  News,
+  Notification,
+  Notify,
   Renewal,
   RenewRequest,
   ResourceRecord,
-  Ring,
   Traits,
   Unwatch,
 } from "../../core/backend.js";
@@ -24,7 +24,7 @@ const TRAITS: Traits = {
   reach: "process",
   fencing: true,
   queueing: true,
-  ringing: true,
+  notifications: true,
   ttl: "claim",
   expiryGranularityMs: 20,
   caveats: ["Locks are shared within this process only, and gone with it."],
@@ -36,7 +36,7 @@ const FORCED_KEPT_MS = 60_000;
 /** What all memory backends of one name share. */
 class Store {
   readonly resources = new Map<string, Resource>();
-  readonly watchers = new Map<string, Ring>();
+  readonly watchers = new Map<string, Notify>();
   readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
   readonly cells = new MemoryCells(() => this.nextTicket());
   #lastTicket = 0n;
@@ -118,7 +118,7 @@ class MemoryBackend implements Backend {
     }
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     this.#store.watchers.set(claim.id, ring);
     return () => void this.#store.watchers.delete(claim.id);
   }
@@ -158,7 +158,7 @@ class MemoryBackend implements Backend {
     resources.set(name, resource);
   }
 
-  #ring(id: string | undefined, news?: News): void {
+  #ring(id: string | undefined, news?: Notification): void {
     if (id !== undefined) queueMicrotask(() => this.#store.watchers.get(id)?.(news));
   }
 

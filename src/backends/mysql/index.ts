@@ -15,7 +15,7 @@ const TRAITS: Traits = {
   reach: "network",
   fencing: true,
   queueing: true,
-  ringing: false,
+  notifications: false,
   ttl: "claim",
   expiryGranularityMs: 100,
   caveats: [

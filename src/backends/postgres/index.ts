@@ -55,20 +55,20 @@ export function migration(prefix = "locktender"): string {
   return migrationOf(readPrefix(prefix));
 }
 
-function traitsOf(ringing: boolean, wanted: boolean): Traits {
+function traitsOf(notifications: boolean, wanted: boolean): Traits {
   const polling = "waiters look every 5 to 100 ms, with one statement for all of this process.";
   return {
     engine: "postgres",
     reach: "network",
     fencing: true,
     queueing: true,
-    ringing,
+    notifications,
     ttl: "claim",
-    expiryGranularityMs: ringing ? 20 : 100,
+    expiryGranularityMs: notifications ? 20 : 100,
     caveats: [
       "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.",
       "With synchronous_commit, fsync or full_page_writes off, a crash of the server may take back grants, too.",
-      ...(ringing
+      ...(notifications
         ? []
         : [
             wanted

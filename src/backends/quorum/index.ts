@@ -4,10 +4,10 @@ import type {
   ClaimRequest,
   Ending,
   Gone,
+  Notify,
   Renewal,
   RenewRequest,
   ResourceRecord,
-  Ring,
   Unwatch,
 } from "../../core/backend.js";
 import { type Owner, WHOLE } from "../../core/claim.js";
@@ -217,7 +217,7 @@ class QuorumBackend implements Backend {
     if (record !== undefined) yield record;
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     const { name, id } = claim;
     const ends = [this.#bell.watch(id, ring), this.#line.watch(name, id, ring)];
     return () => {

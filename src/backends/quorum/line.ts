@@ -1,4 +1,4 @@
-import type { Ring, Unwatch } from "../../core/backend.js";
+import type { Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
 
 /** Who waits behind others of this process is rung when it is its turn; should that fail, it asks by itself. */
@@ -31,14 +31,14 @@ interface Queue {
  */
 export class Line {
   readonly #queues = new Map<string, Queue>();
-  readonly #rings = new Map<string, Ring>();
-  readonly #listen: (name: string, ring: Ring) => Unwatch;
+  readonly #rings = new Map<string, Notify>();
+  readonly #listen: (name: string, ring: Notify) => Unwatch;
 
-  constructor(listen: (name: string, ring: Ring) => Unwatch) {
+  constructor(listen: (name: string, ring: Notify) => Unwatch) {
     this.#listen = listen;
   }
 
-  watch(name: string, id: string, ring: Ring): Unwatch {
+  watch(name: string, id: string, ring: Notify): Unwatch {
     this.#rings.set(id, ring);
     return () => {
       this.#rings.delete(id);

@@ -13,7 +13,7 @@ export function traitsOf({ nodes, maxTtlMs }: QuorumSettings): Traits {
     reach: "network",
     fencing: true,
     queueing: false,
-    ringing: true,
+    notifications: true,
     ttl: "claim",
     expiryGranularityMs: 20,
     caveats: [

@@ -1,4 +1,4 @@
-import type { Force, Ring, Unwatch } from "../../core/backend.js";
+import type { Force, Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
 import type { Subscription } from "./client.js";
 import { within } from "./errors.js";
@@ -14,7 +14,7 @@ const PULSE = 5;
  */
 export class Bell {
   readonly channel: string;
-  readonly #watched = new Map<string, Ring>();
+  readonly #watched = new Map<string, Notify>();
   readonly #timeoutMs: number;
   readonly #subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>;
   #subscription: Subscription | undefined;
@@ -34,7 +34,7 @@ export class Bell {
     this.#subscribe = subscribe;
   }
 
-  watch(id: string, ring: Ring): Unwatch {
+  watch(id: string, ring: Notify): Unwatch {
     this.#watched.set(id, ring);
     if (!this.#started) {
       this.#started = true;

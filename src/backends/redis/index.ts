@@ -3,10 +3,10 @@ import type {
   Backend,
   ClaimRequest,
   Ending,
+  Notify,
   Renewal,
   RenewRequest,
   ResourceRecord,
-  Ring,
   Traits,
   Unwatch,
 } from "../../core/backend.js";
@@ -151,7 +151,7 @@ class RedisBackend implements Backend {
     return claims.length === 0 ? undefined : { name, capacity, claims };
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     // With replicas to be asked, a ring alone is no proof: the claim has to ask and wait for them.
     return this.#bell.watch(
       claim.id,
@@ -224,7 +224,7 @@ function traitsOf(settings: RedisSettings): Traits {
     reach: "network",
     fencing: true,
     queueing: true,
-    ringing: true,
+    notifications: true,
     ttl: "claim",
     expiryGranularityMs: 20,
     caveats: [

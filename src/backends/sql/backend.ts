@@ -3,10 +3,10 @@ import type {
   Backend,
   ClaimRequest,
   Ending,
+  Notify,
   Renewal,
   RenewRequest,
   ResourceRecord,
-  Ring,
   Traits,
   Unwatch,
 } from "../../core/backend.js";
@@ -150,7 +150,7 @@ export class SqlBackend implements Backend {
     return { name, capacity: first.capacity, claims: claims.map(({ capacity: _, ...claim }) => claim) };
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     this.#bell?.begin?.();
     return this.#watching.watch(claim, ring);
   }

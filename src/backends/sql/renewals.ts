@@ -15,7 +15,7 @@ export function us(ms: number): number {
   return Math.round(ms * 1000);
 }
 
-/** By name and ticket, which is the order in which everybody locks claims: so nobody waits in a circle. */
+/** By name and ticket, which is the order in which every request locks claims: so there is no deadlock. */
 export function inOrder<T extends { readonly request: RenewRequest }>(renewals: readonly T[]): T[] {
   return [...renewals].sort(({ request: a }, { request: b }) => {
     if (a.name !== b.name) return a.name < b.name ? -1 : 1;

@@ -96,7 +96,7 @@ const STANDING = ["verdict", "remaining_us", "change_us", "is_gone"];
 
 /**
  * Extends many claims. Locks rows of claims only, in the order of the list, which is that of names and tickets,
- * as everybody else does at one name: so nobody waits in a circle.
+ * as everybody else does at one name: so there is no deadlock.
  */
 export const renew: Routine = {
   name: "renew",

@@ -1,10 +1,10 @@
-import type { Answer, Gone, News, Renewal, Ring, Unwatch } from "../../core/backend.js";
+import type { Answer, Gone, Notification, Notify, Renewal, Unwatch } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 
 export interface Watched {
   readonly name: string;
   readonly id: string;
-  readonly ring: Ring;
+  readonly ring: Notify;
   ticket: bigint;
   state: "asking" | "waiting" | "held";
   sinceMs: number;
@@ -45,7 +45,7 @@ export class Watching {
     return false;
   }
 
-  watch({ name, id }: ClaimKey, ring: Ring): Unwatch {
+  watch({ name, id }: ClaimKey, ring: Notify): Unwatch {
     const watched: Watched = {
       name,
       id,
@@ -87,8 +87,8 @@ export class Watching {
     this.#changed();
   }
 
-  /** A message, or what a look has found. News for an older ticket means: ask. */
-  tell(id: string, news?: News): void {
+  /** A message, or what a look has found. A notification for an older ticket means: ask. */
+  tell(id: string, news?: Notification): void {
     const watched = this.#watched.get(id);
     if (watched === undefined) return;
     watched.rung = true;

@@ -14,7 +14,7 @@ const TRAITS: Traits = {
   reach: "machine",
   fencing: true,
   queueing: true,
-  ringing: false,
+  notifications: false,
   ttl: "claim",
   expiryGranularityMs: 100,
   caveats: [

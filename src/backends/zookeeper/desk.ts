@@ -1,4 +1,4 @@
-import type { Gone, Ring } from "../../core/backend.js";
+import type { Gone, Notify } from "../../core/backend.js";
 import { isRefusal, reachedNobody } from "./errors.js";
 import { Obituaries } from "./forcing.js";
 import { aheadOf } from "./line.js";
@@ -19,7 +19,7 @@ export class Desk {
   readonly root: string;
   readonly sessions: Sessions;
   readonly places = new Map<string, ZooKeeperPlace>();
-  readonly rings = new Map<string, Ring>();
+  readonly rings = new Map<string, Notify>();
   readonly timers = new Timers();
   readonly shown = new Shown(this.timers);
   readonly #obituaries = new Obituaries();

@@ -3,10 +3,10 @@ import type {
   Backend,
   ClaimRequest,
   Ending,
+  Notify,
   Renewal,
   RenewRequest,
   ResourceRecord,
-  Ring,
   Unwatch,
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
@@ -84,7 +84,7 @@ class ZooKeeperBackend implements Backend {
     }
   }
 
-  watch({ id }: { readonly name: string; readonly id: string }, ring: Ring): Unwatch {
+  watch({ id }: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     const { rings } = this.#desk;
     rings.set(id, ring);
     return () => void rings.delete(id);

@@ -5,7 +5,7 @@ export const TRAITS: Traits = {
   reach: "network",
   fencing: true,
   queueing: true,
-  ringing: true,
+  notifications: true,
   ttl: "session",
   expiryGranularityMs: 2_000,
   caveats: [

@@ -211,7 +211,7 @@ export const loss: readonly Case[] = [
       await queued(bench.connect(), name, 1);
       await bench.wipe();
       assert.equal((await waiting).held, true);
-      assert(events.some((event) => event.type === "place-lost"));
+      assert(events.some((event) => event.type === "queue-position-lost"));
     },
   },
   {

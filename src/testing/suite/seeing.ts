@@ -63,7 +63,7 @@ export const seeing: readonly Case[] = [
     },
   },
   {
-    name: "a timeout says who holds the lock, since when, from where, and my place",
+    name: "a timeout says who holds the lock, since when, from where, and the position in the queue",
     notOfPermits: "all who hold permits are named, and there are more",
     async run(bench) {
       const name = bench.name();
@@ -78,7 +78,7 @@ export const seeing: readonly Case[] = [
         .catch((thrown: unknown) => thrown);
       assert(error instanceof LockTimeoutError);
       const { queueing } = shop.guarantees;
-      assert.equal(error.place, queueing ? 2 : undefined);
+      assert.equal(error.position, queueing ? 2 : undefined);
       assert.equal(error.blockers[0]?.token, lease.token);
       const parts = [name, "shop", hostname(), String(process.pid), "order 42"];
       for (const part of queueing ? [...parts, "2 of 2"] : parts) {

@@ -46,7 +46,7 @@ export const semaphore: readonly Case[] = [
       await three.release();
       const granted = await Promise.all([heavy, light]);
       assert(granted[0].ticket < granted[1].ticket);
-      assert.equal((await locks.inspect(name)).capacity, 5);
+      assert.equal((await locks.inspect(name)).permits, 5);
     },
   },
   {
@@ -115,7 +115,7 @@ export const semaphore: readonly Case[] = [
       assert.equal((await adopting.acquire()).held, true);
       assert.equal(await adopting.tryAcquire(), null);
       await assert.rejects(adopting.acquire({ weight: 4 }), { code: "capacity-mismatch" });
-      assert.equal((await bench.connect().inspect(name)).capacity, 3);
+      assert.equal((await bench.connect().inspect(name)).permits, 3);
       await lease.release();
       const idle = bench.name();
       const cell = locks.cell<string>([idle, "permits"]);
@@ -147,8 +147,8 @@ export const semaphore: readonly Case[] = [
       await resizing;
       await refused;
       await Promise.all(adopting);
-      const { capacity, holders } = await locks.inspect(name);
-      assert.deepEqual([capacity, holders.length], [4, 3]);
+      const { permits, holders } = await locks.inspect(name);
+      assert.deepEqual([permits, holders.length], [4, 3]);
     },
   },
   {
@@ -160,7 +160,7 @@ export const semaphore: readonly Case[] = [
       await semaphore.run(() => undefined);
       await semaphore.resize(4);
       const lease = await semaphore.acquire({ weight: 4 });
-      assert.equal((await bench.connect().inspect(name)).capacity, 4);
+      assert.equal((await bench.connect().inspect(name)).permits, 4);
       await lease.release();
       await semaphore.resize(1);
       await assert.rejects(semaphore.acquire({ weight: 2 }), { code: "invalid-option" });

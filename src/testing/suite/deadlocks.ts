@@ -3,7 +3,11 @@ import { isLockError, type LockTimeoutError } from "../../core/errors.js";
 import { type Bench, type Case, eventually, queued } from "./bench.js";
 
 /** Each holds its own, and then asks for the next one's. */
-async function circleOf(bench: Bench, names: readonly string[], waitMs: number): Promise<LockTimeoutError[]> {
+async function deadlockOf(
+  bench: Bench,
+  names: readonly string[],
+  waitMs: number,
+): Promise<LockTimeoutError[]> {
   const errors: LockTimeoutError[] = [];
   const inside = new Set<string>();
   await Promise.all(
@@ -13,7 +17,7 @@ async function circleOf(bench: Bench, names: readonly string[], waitMs: number):
       await locks.mutex(name).run(async () => {
         inside.add(name);
         await eventually("all are inside", 10_000, () => inside.size === names.length);
-        // One after the other, so that those who are asked first see the whole circle when they give up.
+        // One after the other, so that those who are asked first see the whole deadlock when they give up.
         const error = await locks
           .mutex(next)
           .acquire({ wait: waitMs + index * 300 })
@@ -26,39 +30,41 @@ async function circleOf(bench: Bench, names: readonly string[], waitMs: number):
   return errors;
 }
 
-export const circles: readonly Case[] = [
+export const deadlocks: readonly Case[] = [
   {
     name: "two that wait for each other are named by the error of the one that gives up",
     needs: ["queue"],
     async run(bench) {
       const names = [bench.name(), bench.name()];
-      const [first] = await circleOf(bench, names, 400);
+      const [first] = await deadlockOf(bench, names, 400);
       assert(first !== undefined);
-      assert.equal(first.circle?.length, 2);
-      const told = first.circle.map(({ owner, holds, waitsFor }) => [owner.service, holds, waitsFor]).sort();
+      assert.equal(first.deadlock?.length, 2);
+      const told = first.deadlock
+        .map(({ owner, holds, waitsFor }) => [owner.service, holds, waitsFor])
+        .sort();
       assert.deepEqual(told, [
         ["service 0", names[0], names[1]],
         ["service 1", names[1], names[0]],
       ]);
-      assert.match(first.message, /in a circle/);
+      assert.match(first.message, /deadlock: they wait for each other/);
       for (const name of names) assert(first.message.includes(`holds "${name}"`), first.message);
     },
   },
   {
-    name: "also a longer circle is found, by whoever looks at one of its locks",
+    name: "a longer deadlock is found, too, also by inspect",
     needs: ["queue"],
     async run(bench) {
       const names = [bench.name(), bench.name(), bench.name()];
       const locks = bench.connect();
-      const circling = circleOf(bench, names, 2_000);
+      const deadlocked = deadlockOf(bench, names, 2_000);
       for (const name of names) await queued(locks, name, 1);
-      const { circle } = await locks.inspect(names[1] ?? assert.fail());
-      assert.deepEqual(circle?.map(({ holds }) => holds).sort(), [...names].sort());
-      assert.equal((await circling).length > 0, true);
+      const { deadlock } = await locks.inspect(names[1] ?? assert.fail());
+      assert.deepEqual(deadlock?.map(({ holds }) => holds).sort(), [...names].sort());
+      assert.equal((await deadlocked).length > 0, true);
     },
   },
   {
-    name: "two who each hold a permit and ask for the other's are in a circle, too",
+    name: "two who each hold a permit and ask for the other's are in a deadlock, too",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -74,11 +80,11 @@ export const circles: readonly Case[] = [
         }),
       );
       assert(isLockError(first, "timeout"));
-      assert.deepEqual(first.circle?.map(({ owner }) => owner.service).sort(), ["one", "other"]);
+      assert.deepEqual(first.deadlock?.map(({ owner }) => owner.service).sort(), ["one", "other"]);
     },
   },
   {
-    name: "it is no circle while somebody outside of it can let them in",
+    name: "it is no deadlock while a holder outside of it can let them in",
     needs: ["queue"],
     async run(bench) {
       const [permits, mutex] = [bench.name(), bench.name()];
@@ -95,13 +101,13 @@ export const circles: readonly Case[] = [
         other.mutex(mutex).run(() => both().then(() => other.semaphore(permits, 2).run(() => undefined))),
       ];
       for (const name of [permits, mutex]) await queued(watcher, name, 1);
-      for (const name of [permits, mutex]) assert.equal((await watcher.inspect(name)).circle, undefined);
+      for (const name of [permits, mutex]) assert.equal((await watcher.inspect(name)).deadlock, undefined);
       await outside.release();
       await Promise.all(waiting);
     },
   },
   {
-    name: "who waits for a lock while holding another is in no circle by that alone",
+    name: "who waits for a lock while holding another is in no deadlock by that alone",
     needs: ["queue"],
     async run(bench) {
       const [a, b] = [bench.name(), bench.name()];
@@ -110,8 +116,11 @@ export const circles: readonly Case[] = [
       await locks.mutex(a).run(async () => {
         const waiting = locks.mutex(b).acquire({ wait: 300 });
         await queued(locks, b, 1);
-        assert.equal((await locks.inspect(b)).circle, undefined);
-        await assert.rejects(waiting, (error) => isLockError(error, "timeout") && error.circle === undefined);
+        assert.equal((await locks.inspect(b)).deadlock, undefined);
+        await assert.rejects(
+          waiting,
+          (error) => isLockError(error, "timeout") && error.deadlock === undefined,
+        );
       });
     },
   },
