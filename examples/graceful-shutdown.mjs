@@ -5,7 +5,7 @@ import { connect, isLockError } from "locktender";
 
 const locks = await connect(process.argv[2] ?? "memory:", {
   // Callbacks get 5 s to finish; then their signals abort, and they get 1 s more.
-  closeOnSigterm: { drain: "5s", abort: "1s" },
+  closeOnSignals: { drain: "5s", abort: "1s" },
 });
 const queue = locks.mutex("payments");
 

@@ -31,6 +31,7 @@ export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
 export type { ReadWriteLock } from "./locks/read-write.js";
 export type { ResizeOptions } from "./locks/resize.js";
 export type { PermitOptions, Semaphore, SemaphoreOptions } from "./locks/semaphore.js";
+export type { CloseSignal } from "./locks/signals.js";
 export type {
   WebLock,
   WebLockCallback,

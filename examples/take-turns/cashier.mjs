@@ -23,7 +23,7 @@ process.on("SIGINT", () => {}); // Ctrl-C reaches the whole group; the parent en
 const locks = await connect(url, {
   ttl: Number(ttlMs),
   owner: { service: "till", instance: who },
-  closeOnSigterm: { drain: 0, abort: "1s" },
+  closeOnSignals: { drain: 0, abort: "1s" },
 });
 const till = locks.mutex("till");
 

@@ -13,6 +13,12 @@ export abstract class AnyLease {
   abstract readonly name: string;
   /** Aborts with a `LeaseLostError` as soon as this holder can no longer be sure. */
   abstract readonly signal: AbortSignal;
+  /** Aborts as soon as `close` is called on its connection: time to finish. `signal` follows after `drain`. */
+  get closing(): AbortSignal {
+    const [first] = this.holds as readonly [Hold];
+    return first.connection.closing;
+  }
+
   /** Where it stands in its call chain. @internal */
   abstract readonly frame: Frame;
   /** The granted claims that it stands on. @internal */

@@ -1,4 +1,5 @@
 import { nowMs } from "./clock.js";
+import { nextTurn } from "./next-turn.js";
 
 /** For how long steps may follow one another without timers and sockets getting their turn. */
 const LONGEST_TURN_MS = 10;
@@ -15,11 +16,11 @@ export function breathe(): Promise<void> | undefined {
   if (breathing !== undefined) return breathing;
   if (turnSinceMs === undefined) {
     turnSinceMs = nowMs();
-    setImmediate(() => {
+    void nextTurn().then(() => {
       turnSinceMs = undefined;
     });
   } else if (nowMs() - turnSinceMs >= LONGEST_TURN_MS) {
-    breathing = new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+    breathing = nextTurn().then(() => {
       breathing = undefined;
     });
   }

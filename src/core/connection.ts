@@ -8,6 +8,7 @@ import { Keeper } from "./keeper.js";
 import { Leftovers } from "./leftovers.js";
 import { Lookout } from "./lookout.js";
 import { groupOf } from "./names.js";
+import { nextTurn } from "./next-turn.js";
 import { pause } from "./pause.js";
 import type { Place } from "./place.js";
 
@@ -51,13 +52,14 @@ export class Connection {
     return this.#closed;
   }
 
-  /** Aborts when nothing new may begin. */
+  /** Aborts when closing begins: from then on no lock can be taken. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
 
   assertOpen(name?: string): void {
-    if (this.closing.aborted) throw closedError(name);
+    this.assertNotClosed(name);
+    if (this.closing.aborted) throw shuttingDown(name);
   }
 
   /** One may look until the very end. */
@@ -65,11 +67,11 @@ export class Connection {
     if (this.#closed) throw closedError(name);
   }
 
-  /** No new claims from here on, and whoever waits stops waiting. */
+  /** No new claims from here on, and waiters stop waiting. */
   stopEntry(): void {
-    this.#closing.abort(closedError());
+    this.#closing.abort(shuttingDown());
     this.#leftovers.stop();
-    for (const wait of [...this.waits]) wait.cancel(closedError(wait.name));
+    for (const wait of [...this.waits]) wait.cancel(shuttingDown(wait.name));
   }
 
   enter(place: Place): void {
@@ -144,10 +146,10 @@ export class Connection {
   }
 
   async finish(): Promise<void> {
-    // Who was sent away starts to withdraw only in the turns after that.
+    // A waiter that was sent away starts to withdraw only in the turns after that.
     while (this.waits.size > 0 || this.#background.size > 0) {
       await Promise.all(this.#background);
-      await pause(1);
+      await nextTurn();
     }
     this.#closed = true;
     this.keeper.stop();
@@ -156,6 +158,13 @@ export class Connection {
   }
 }
 
+function shuttingDown(name?: string): LockError {
+  const what = name === undefined ? "" : `, so "${name}" cannot be taken any more`;
+  return new LockError("closed", `shutting down: close() was called on this connection${what}.`, { name });
+}
+
 function closedError(name?: string): LockError {
-  return new LockError("closed", "this connection is closed: make a new one.", { name });
+  const message =
+    "this connection is closed: close() was called, and has ended. Make a new one with connect().";
+  return new LockError("closed", message, { name });
 }

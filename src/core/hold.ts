@@ -196,7 +196,7 @@ export class Hold implements PlaceListener {
       forced: `it was taken away${by}${said}`,
       paused: `this process did not run for longer than its ttl of ${formatMs(place.ttlMs)} allowed (a pause, a blocked event loop, or a sleeping machine)`,
       session: "the session with the engine is over",
-      closed: "the connection was closed while it was held",
+      closed: "this process is shutting down, or has closed its connection",
     };
     // Whoever shares it with others has no token to pass on.
     const fenced = this.ask.weight === WHOLE;

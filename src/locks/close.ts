@@ -1,5 +1,6 @@
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
+import { nextTurn } from "../core/next-turn.js";
 import { knownOptions } from "../core/options.js";
 import { startTimer } from "../core/timer.js";
 
@@ -10,7 +11,7 @@ export interface CloseOptions {
   readonly abort?: Duration;
 }
 
-interface CloseTimes {
+export interface CloseTimes {
   readonly drainMs: number;
   readonly abortMs: number;
 }
@@ -26,9 +27,10 @@ export function readCloseOptions(options: CloseOptions): CloseTimes {
 const closings = new WeakMap<Connection, Promise<void>>();
 
 /**
- * No new claims; waiters withdraw; callbacks may finish, then are told to stop. Who still runs after that
- * is not released: renewal stops and the ttl ends the claim, so nobody is let in beside a first holder. Of
- * several calls the times of the first one count.
+ * No new claims; waiters withdraw; leaders are told to stop, and every other holder hears of it by `closing`.
+ * Callbacks may finish, then their signals abort. One that still runs after that is not released: renewal stops and
+ * the ttl ends the claim, so no second holder is let in beside the first. Of several calls the times of the first
+ * one count.
  */
 export function closeConnection(connection: Connection, times: CloseTimes): Promise<void> {
   const closing = closings.get(connection) ?? shutDown(connection, times);
@@ -38,8 +40,10 @@ export function closeConnection(connection: Connection, times: CloseTimes): Prom
 
 async function shutDown(connection: Connection, { drainMs, abortMs }: CloseTimes): Promise<void> {
   connection.stopEntry();
-  // Who has just been granted reaches its callback in the microtasks of this turn.
-  await new Promise(setImmediate);
+  // A leader works until it is told to stop: it is told at once.
+  for (const hold of [...connection.holds]) if (hold.place.kind === "election") hold.close();
+  // A caller that has just been granted a lock reaches its callback in the microtasks of this turn.
+  await nextTurn();
   await settled(connection.runs, drainMs);
   for (const hold of [...connection.holds]) hold.close();
   giveBackIdle(connection);

@@ -1,7 +1,7 @@
 import { FirstAbort } from "../core/abort.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
-import { invalidOption, isOutage } from "../core/errors.js";
+import { invalidOption, isLockError, isOutage } from "../core/errors.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
 import { lookAt } from "../core/look.js";
@@ -46,7 +46,8 @@ export class Election {
   /**
    * Campaigns, and calls `fn` when elected. Whatever `fn` returns or throws while it leads ends it: the seat is
    * given back, and `lead` settles in the same way. If the lease is lost instead, its signal aborts; when `fn` has
-   * settled, the campaign begins again. An outage of the engine does not end a campaign.
+   * settled, the campaign begins again. An outage of the engine does not end a campaign. `close` aborts the signal
+   * at once; `lead` then resolves with what `fn` returns, and a candidate that was not elected gets the error `closed`.
    */
   lead<T>(fn: Callback<T>): Promise<T>;
   lead<T>(options: LeadOptions, fn: Callback<T>): Promise<T>;
@@ -57,9 +58,12 @@ export class Election {
     for (;;) {
       const lease = await this.#elected(options);
       let ended = false;
+      let done: { readonly value: T } | undefined;
       const term = async () => {
         try {
-          return await fn(lease);
+          const value = await fn(lease);
+          done = { value };
+          return value;
         } catch (error) {
           ended = lease.released ? await lease.release().catch(() => true) : lease.held;
           throw error;
@@ -70,6 +74,11 @@ export class Election {
       } catch (error) {
         // All else is the loss of the seat, also if only its release, or nobody before the first call, has noticed.
         if (ended) throw error;
+        // Told to stop by a shutdown, and it did: it led until the end.
+        if (isLockError(error, "lost") && error.loss === "closed") {
+          if (done !== undefined) return done.value;
+          throw error;
+        }
       }
       options.signal?.throwIfAborted();
     }

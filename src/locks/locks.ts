@@ -22,7 +22,7 @@ import { createMutex, type Mutex, type MutexOptions } from "./mutex.js";
 import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
 import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
-import { closeOnSigterm } from "./sigterm.js";
+import { type CloseSignal, closeOnSignals, readCloseOnSignals } from "./signals.js";
 import { WebLocks } from "./web-locks.js";
 
 export interface LocksOptions {
@@ -35,8 +35,11 @@ export interface LocksOptions {
   /** Refuse an engine that cannot promise this. */
   readonly require?: { readonly fencing?: true; readonly queueing?: true };
   readonly onEvent?: LockEventListener;
-  /** On SIGTERM, do what `close` does, then let the process end as it would have. */
-  readonly closeOnSigterm?: true | CloseOptions;
+  /**
+   * On SIGTERM and SIGINT, do what `close` does, then let the process end as it would have. A list names the
+   * signals; an object has the times of `close`.
+   */
+  readonly closeOnSignals?: true | readonly CloseSignal[] | CloseOptions | undefined;
 }
 
 export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
@@ -45,7 +48,7 @@ export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
   "owner",
   "require",
   "onEvent",
-  "closeOnSigterm",
+  "closeOnSignals",
 ] satisfies (keyof LocksOptions)[]);
 
 /**
@@ -73,6 +76,11 @@ export class Locks {
   get guarantees(): Guarantees {
     const { traits, client } = this.#connection.backend;
     return client === undefined ? traits : { ...traits, client };
+  }
+
+  /** Aborts as soon as `close` is called: time to finish. */
+  get closing(): AbortSignal {
+    return this.#connection.closing;
   }
 
   /** The same locks under names that begin with these parts. */
@@ -196,9 +204,9 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
   requireTraits(backend.traits, options.require ?? {});
   const defaults = { ttlMs: ttlOption(options.ttl ?? "15s"), waitMs: waitOption(options.wait ?? "30s") };
   const connection = new Connection(backend, new Events(options.onEvent), ownerOf(options.owner ?? {}));
-  if (options.closeOnSigterm !== undefined) {
-    const close = readCloseOptions(options.closeOnSigterm === true ? {} : options.closeOnSigterm);
-    closeOnSigterm(connection, () => closeConnection(connection, close));
+  if (options.closeOnSignals !== undefined) {
+    const { signals, times } = readCloseOnSignals(options.closeOnSignals);
+    closeOnSignals(connection, signals, () => closeConnection(connection, times));
   }
   return Locks.on(connection, defaults);
 }

@@ -169,7 +169,7 @@ test.skipIf(process.getuid?.() !== 0)(
       `
     import { spawn } from "node:child_process";
     const source = ${JSON.stringify(`
-      const locks = createLocks(memory(), { closeOnSigterm: { drain: 0, abort: 0 } });
+      const locks = createLocks(memory(), { closeOnSignals: { drain: 0, abort: 0 } });
       await locks.mutex("x").acquire();
       setInterval(() => {}, 1_000);
       console.log(process.pid);

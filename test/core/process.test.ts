@@ -72,16 +72,16 @@ describe.concurrent("a program", () => {
   });
 });
 
-describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
+describe.concurrent("on a signal, with closeOnSignals", () => {
   const HOLDER = `
-    const locks = createLocks(memory(), { closeOnSigterm: { drain: 0, abort: 0 } });
+    const locks = createLocks(memory(), { closeOnSignals: { drain: 0, abort: 0 } });
     await locks.mutex("x").acquire();
     setInterval(() => {}, 1_000);
   `;
 
   test("a program without a handler of its own ends by the signal, after it has closed", async () => {
     const program = start(`${HOLDER}
-      const other = createLocks(memory(), { closeOnSigterm: true });
+      const other = createLocks(memory(), { closeOnSignals: true });
       process.on("exit", () => console.log("not by exit"));
       console.log("ready");
     `);
@@ -116,9 +116,41 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
     },
   );
 
+  test.each([
+    ["SIGINT", "true", "closing\n"],
+    ["SIGINT", '["SIGTERM"]', ""],
+    ["SIGTERM", '["SIGTERM"]', "closing\n"],
+  ] as const)("%s closes first where it is named: %s", async (signal, option, told) => {
+    const program = start(`
+      const locks = createLocks(memory(), { closeOnSignals: ${option} });
+      locks.closing.addEventListener("abort", () => console.log("closing"));
+      setInterval(() => {}, 1_000);
+      console.log("ready");
+    `);
+    await program.printed("ready");
+    program.kill(signal);
+    expect(await program.ended).toMatchObject({ signal, out: `ready\n${told}` });
+  });
+
+  test("a signal that is sent again later ends the program at once, and one that comes twice does not", async () => {
+    const program = start(`
+      const locks = createLocks(memory(), { closeOnSignals: { drain: "50s" } });
+      void locks.mutex("x").run(() => sleep(40_000));
+      locks.closing.addEventListener("abort", () => setTimeout(() => console.log("still here"), 1_500));
+      await sleep(50);
+      console.log("ready");
+    `);
+    await program.printed("ready");
+    program.kill("SIGINT");
+    program.kill("SIGINT");
+    await program.printed("still here");
+    program.kill("SIGINT");
+    expect(await program.ended).toMatchObject({ signal: "SIGINT" });
+  });
+
   test("many connections are one listener, of which Node need not warn", async () => {
     const program = start(`
-      for (let round = 0; round < 20; round++) createLocks(memory(), { closeOnSigterm: true });
+      for (let round = 0; round < 20; round++) createLocks(memory(), { closeOnSignals: true });
       setInterval(() => {}, 1_000);
       await sleep(50);
       console.log("ready");
@@ -137,7 +169,7 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
     await writeFile(join(folder, "package.json"), '{ "type": "module" }');
     const program = start(`${HOLDER}
       const copy = await import(${JSON.stringify(pathToFileURL(join(folder, "index.js")).href)});
-      await copy.connect("memory:", { closeOnSigterm: true });
+      await copy.connect("memory:", { closeOnSignals: true });
       console.log("ready");
     `);
     await program.printed("ready");
@@ -149,7 +181,7 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
     const { out } = await run(`
       const before = process.listenerCount("SIGTERM");
       for (let round = 0; round < 20; round++) {
-        const locks = createLocks(memory(), { closeOnSigterm: true });
+        const locks = createLocks(memory(), { closeOnSignals: true });
         await locks.close();
       }
       console.log(process.listenerCount("SIGTERM") - before);
@@ -163,7 +195,7 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
       const before = process.listenerCount("SIGTERM");
       const added = () => process.listenerCount("SIGTERM") - before;
       const fail = (url, options) =>
-        connect(url, { closeOnSigterm: true, ...options }).then(
+        connect(url, { closeOnSignals: true, ...options }).then(
           () => console.log("connected to " + url),
           (error) => console.log(error.code, added()),
         );
@@ -172,9 +204,9 @@ describe.concurrent("on SIGTERM, with closeOnSigterm", () => {
       await fail("redis+sentinel://127.0.0.1:1/main");
       await fail("sqlite:/no/such/folder/locks.db");
       await fail("memory:", { ttl: "for ever" });
-      await fail("memory:", { closeOnSigterm: { drain: "for ever" } });
+      await fail("memory:", { closeOnSignals: { drain: "for ever" } });
       for (const url of [${url}, "memory:"]) {
-        const locks = await connect(url, { closeOnSigterm: true });
+        const locks = await connect(url, { closeOnSignals: true });
         const open = added();
         await locks.close();
         console.log("closed", open, added());

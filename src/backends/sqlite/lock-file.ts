@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import { breathe } from "../../core/breath.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
+import { nextTurn } from "../../core/next-turn.js";
 import { startTimer } from "../../core/timer.js";
 import { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
@@ -191,7 +192,7 @@ export class LockFile {
 
 /** A few times at once, because a commit takes microseconds; then with growing, uneven pauses. */
 function pause(attempt: number): Promise<void> {
-  if (attempt < SPINS) return new Promise((resolve) => setImmediate(resolve));
+  if (attempt < SPINS) return nextTurn();
   const longestMs = Math.min(2 ** (attempt - SPINS + 1), LONGEST_PAUSE_MS);
   return new Promise((resolve) => startTimer(resolve, 1 + Math.floor(Math.random() * longestMs)));
 }

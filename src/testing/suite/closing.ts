@@ -111,6 +111,50 @@ export const closing: readonly Case[] = [
     },
   },
   {
+    name: "when closing begins, every holder hears of it at once by closing, and goes on undisturbed",
+    waits: true,
+    async run(bench) {
+      const locks = bench.connect();
+      let seen: readonly unknown[] = [];
+      const { run } = await begin(locks, bench.name(), async (lease) => {
+        assert.equal(lease.closing.aborted, false);
+        await new Promise((resolve) => lease.closing.addEventListener("abort", resolve));
+        seen = [lease.held, lease.signal.aborted, locks.closing.aborted, lease.closing.reason.code];
+        return "done";
+      });
+      await locks.close({ drain: "20s" });
+      assert.deepEqual(seen, [true, false, true, "closed"]);
+      assert.match(String(locks.closing.reason), /shutting down/);
+      assert.equal(await run, "done");
+    },
+  },
+  {
+    name: "when closing begins, a leader is told to stop, and lead resolves with what it returns",
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const [leads, candidate] = [locks.election(name), locks.election(name)];
+      let elected = () => {};
+      const isElected = new Promise<void>((resolve) => (elected = resolve));
+      const term = leads.lead(async ({ signal }) => {
+        elected();
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        return signal.reason.loss;
+      });
+      await isElected;
+      const standsBy = assert.rejects(
+        candidate.lead(() => "never"),
+        { code: "closed", message: /^shutting down/ },
+      );
+      const startedAt = performance.now();
+      await locks.close({ drain: "20s" });
+      assert(performance.now() - startedAt < 10_000, "it was told before the drain was over");
+      assert.equal(await term, "closed");
+      await standsBy;
+      assert.notEqual(await bench.connect().mutex(name).tryAcquire(), null);
+    },
+  },
+  {
     name: "close sends waiters away and their places go",
     async run(bench) {
       const name = bench.name();
@@ -118,7 +162,8 @@ export const closing: readonly Case[] = [
       const holder = await watcher.mutex(name).acquire();
       const locks = bench.connect();
       const waits = [1, 2, 3].map(() => locks.mutex(name).acquire({ wait: Infinity }));
-      const rejected = Promise.all(waits.map((wait) => assert.rejects(wait, { code: "closed" })));
+      const told = { code: "closed", message: /^shutting down/ };
+      const rejected = Promise.all(waits.map((wait) => assert.rejects(wait, told)));
       await queued(watcher, name, 3);
       await locks.close();
       await rejected;

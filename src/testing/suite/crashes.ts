@@ -161,7 +161,7 @@ export const crashes: readonly Case[] = [
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
-      const worker = await bench.worker({ ttl: "60s", closeOnSigterm: { drain: 0, abort: 0 } });
+      const worker = await bench.worker({ ttl: "60s", closeOnSignals: { drain: 0, abort: 0 } });
       await worker.acquire(name);
       worker.signal("SIGTERM");
       assert.deepEqual(await worker.exited, { code: null, signal: "SIGTERM" });
@@ -174,7 +174,7 @@ export const crashes: readonly Case[] = [
     needs: ["processes"],
     async run(bench) {
       const name = bench.name();
-      const worker = await bench.worker({ ttl: TTL_MS, closeOnSigterm: { drain: 50, abort: 50 } });
+      const worker = await bench.worker({ ttl: TTL_MS, closeOnSignals: { drain: 50, abort: 50 } });
       await worker.runForEver(name);
       const locks = bench.connect();
       await holds(locks, name);
