@@ -304,4 +304,8 @@ class Wait implements PlaceListener, Cancellable {
   expired(): void {
     // Only held places run out; one that waits is refreshed or found gone.
   }
+
+  heldLong(): void {
+    // It is not held yet.
+  }
 }

@@ -1,6 +1,7 @@
 import { inspect } from "node:util";
 import { invalidOption, type LeaseLostError, LockError, type Loss } from "./errors.js";
 import type { Hold } from "./hold.js";
+import type { Leaks } from "./leaks.js";
 
 /** A lease and the leases of the same call chain around it. */
 export interface Frame {
@@ -24,6 +25,7 @@ export abstract class AnyLease {
   /** The granted claims that it stands on. @internal */
   abstract readonly holds: readonly Hold[];
   #released: Promise<boolean> | undefined;
+  #watchedBy: Leaks | undefined;
 
   /** Compares clocks at each look, so it says no at the first look after a pause. */
   get held(): boolean {
@@ -58,12 +60,24 @@ export abstract class AnyLease {
 
   /** Idempotent. Says whether the claim was still ours. */
   release(): Promise<boolean> {
-    this.#released ??= this.leave();
+    if (this.#released === undefined) {
+      if (this.#watchedBy !== undefined) this.#watchedBy.released(this);
+      this.#released = this.leave();
+    }
     return this.#released;
   }
 
   /** @internal */
   protected abstract leave(): Promise<boolean>;
+
+  /** What gives it back, without a reference to the lease. @internal */
+  abstract giveBackLater(): () => Promise<boolean>;
+
+  /** From now on a leak of it is noticed. @internal */
+  watchedBy(leaks: Leaks, here: ReturnType<Leaks["stackHere"]>): void {
+    this.#watchedBy = leaks;
+    leaks.watch(this, here);
+  }
 
   /** A failed release is an event here, as in `run`: the work is done, and the ttl ends the claim. */
   async [Symbol.asyncDispose](): Promise<void> {

@@ -18,6 +18,8 @@ export interface Ask {
   readonly fixed: boolean;
   readonly minHoldMs: number;
   readonly maxHoldMs: number;
+  /** After so long an event tells that it is still held. */
+  readonly longHoldMs: number;
   /** 0 asks once and leaves no trace in the queue. */
   readonly waitMs: number;
   readonly signal: AbortSignal | undefined;

@@ -5,6 +5,7 @@ import { asLockError, LockError } from "./errors.js";
 import type { About, Events, LockKind } from "./events.js";
 import type { Hold } from "./hold.js";
 import { Keeper } from "./keeper.js";
+import { Leaks } from "./leaks.js";
 import { Leftovers } from "./leftovers.js";
 import { Lookout } from "./lookout.js";
 import { groupOf } from "./names.js";
@@ -26,6 +27,7 @@ export interface Cancellable {
 /** What all locks of one connection share: the engine, the keeper, and who is at work. */
 export class Connection {
   readonly keeper: Keeper;
+  readonly leaks: Leaks;
   readonly lookout = new Lookout();
   readonly waits = new Set<Cancellable>();
   readonly holds = new Set<Hold>();
@@ -41,7 +43,9 @@ export class Connection {
     readonly backend: Backend,
     readonly events: Events,
     readonly owner: Owner,
+    onLeaks: ConstructorParameters<typeof Leaks>[1] = { onLeak: "warn", captureStacks: false },
   ) {
+    this.leaks = new Leaks(this, onLeaks);
     this.keeper = new Keeper(backend, events, (place, answer) =>
       this.lookout.expect(place.name, answer.changeInMs),
     );

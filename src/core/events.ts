@@ -44,6 +44,18 @@ export type LockEvent =
       readonly reason: string;
       readonly by?: string | undefined;
     })
+  /** A lease was garbage-collected without a release. */
+  | (About & {
+      readonly type: "leaked";
+      readonly token: string;
+      readonly heldMs: number;
+      /** By `onLeak: "release"`. */
+      readonly released: boolean;
+      /** Where it was acquired, with `captureStacks`. */
+      readonly stack?: string | undefined;
+    })
+  /** A lease has been held for as long as `longHold`. */
+  | (About & { readonly type: "long-hold"; readonly token: string; readonly heldMs: number })
   | (About & { readonly type: "release-failed"; readonly error: LockError })
   | (About & { readonly type: "campaign-failed"; readonly error: LockError })
   | {
@@ -106,6 +118,8 @@ const CHANNELS = Object.fromEntries(
       "slow-wait",
       "queue-position-lost",
       "campaign-failed",
+      "leaked",
+      "long-hold",
       "forced",
       "release-failed",
       "renew-failed",

@@ -30,6 +30,7 @@ export class Hold implements PlaceListener {
     place.held = true;
     place.heldSinceMs = this.grantedAtMs;
     place.holdLimitMs = this.grantedAtMs + ask.maxHoldMs;
+    place.longHoldAtMs = this.grantedAtMs + ask.longHoldMs;
     place.listener = this;
     connection.holds.add(this);
     connection.keeper.holds(place);
@@ -210,6 +211,17 @@ export class Hold implements PlaceListener {
   }
 
   // What the keeper and the bell say about the place:
+
+  heldLong(): void {
+    const { connection, place } = this;
+    const heldMs = nowMs() - this.grantedAtMs;
+    connection.events.emit({
+      type: "long-hold",
+      ...connection.about(place),
+      token: String(this.token),
+      heldMs,
+    });
+  }
 
   expired(paused: boolean): void {
     this.lose(paused ? "paused" : "expired");

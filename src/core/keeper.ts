@@ -51,7 +51,7 @@ export class Keeper {
 
   /** The place is held from now on: its deadline is watched. */
   holds(place: Place): void {
-    this.#wakeBy(place.trustedUntilMs());
+    this.#wakeBy(Math.min(place.trustedUntilMs(), place.longHoldAtMs));
     this.answered(place);
   }
 
@@ -113,11 +113,20 @@ export class Keeper {
         place.listener?.expired(overslept || place.endedBySleep);
         continue;
       }
+      if (atMs >= place.longHoldAtMs) {
+        place.longHoldAtMs = Infinity;
+        place.listener?.heldLong();
+      }
       if (atMs >= place.dueMs) {
         due.push(place);
         place.dueMs = this.#nextBeat(place.ttlMs / 3, atMs);
       }
-      nextMs = Math.min(nextMs, place.dueMs, place.held ? place.trustedUntilMs() : Infinity);
+      nextMs = Math.min(
+        nextMs,
+        place.dueMs,
+        place.longHoldAtMs,
+        place.held ? place.trustedUntilMs() : Infinity,
+      );
     }
     for (const [intervalMs, dueMs] of this.#nextDueMs) if (dueMs <= atMs) this.#nextDueMs.delete(intervalMs);
     this.#wakeBy(nextMs);

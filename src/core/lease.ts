@@ -20,6 +20,8 @@ export abstract class ClaimLease extends AnyLease {
   readonly frame: Frame;
   /** @internal */
   readonly hold: Hold;
+  /** The lease of `all` that it is a part of: not lost track of while one of its parts is in use. @internal */
+  whole: AnyLease | undefined;
   readonly #children = new Turns();
   readonly #onRelease: (() => void) | undefined;
   /** This lease itself and those that entered by it: its turn ends when all of them have left. */
@@ -74,6 +76,16 @@ export abstract class ClaimLease extends AnyLease {
   protected leave(): Promise<boolean> {
     this.#exit();
     return this.hold.leave();
+  }
+
+  /** What entered by this lease refers to it, so nothing does when it is collected. @internal */
+  giveBackLater(): () => Promise<boolean> {
+    const { hold } = this;
+    const onRelease = this.#onRelease;
+    return () => {
+      onRelease?.();
+      return hold.leave();
+    };
   }
 
   #exit(): void {

@@ -11,25 +11,27 @@ const MOST_WAITERS = 1_000_000;
 
 export interface AcquireOptions {
   /** How long to wait: `"30s"` unless set at `connect`; `Infinity` is explicit; `0` asks once. */
-  readonly wait?: Duration;
+  readonly wait?: Duration | undefined;
   /** Ends the wait with the signal's own reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** How long the claim lives without being renewed. */
-  readonly ttl?: Duration;
+  readonly ttl?: Duration | undefined;
   /** `false`: a fixed lease. Its ttl counts once, from the grant. */
-  readonly renew?: boolean;
+  readonly renew?: boolean | undefined;
   /** Nobody else is let in earlier than this, whatever the holder does. */
-  readonly minHold?: Duration;
+  readonly minHold?: Duration | undefined;
   /** Renewed, but not held longer than this. */
-  readonly maxHold?: Duration;
+  readonly maxHold?: Duration | undefined;
   /** What others see of this claim. */
-  readonly note?: string;
+  readonly note?: string | undefined;
+  /** `true`: meant to be held for as long as the process lives, so that it is never taken for a leak. */
+  readonly keep?: boolean | undefined;
   /** Enter by this lease; `null` stands outside the call chain. */
-  readonly within?: AnyLease | null;
+  readonly within?: AnyLease | null | undefined;
   /** Enter again if this call chain already holds the lock. */
-  readonly reentrant?: boolean;
+  readonly reentrant?: boolean | undefined;
   /** Do not queue behind more than this many. */
-  readonly maxWaiters?: number;
+  readonly maxWaiters?: number | undefined;
 }
 
 /** Who only tries does not wait. */
@@ -39,6 +41,9 @@ export type TryOptions = TryOptionsOf<AcquireOptions>;
 export interface Defaults {
   readonly ttlMs: number;
   readonly waitMs: number;
+  readonly maxHoldMs: number;
+  readonly longHoldMs: number;
+  readonly note: string;
   readonly reentrant: boolean;
   readonly maxWaiters: number | undefined;
 }
@@ -51,6 +56,7 @@ const KNOWN = new Set<string>([
   "minHold",
   "maxHold",
   "note",
+  "keep",
   "within",
   "reentrant",
   "maxWaiters",
@@ -62,6 +68,10 @@ export function ttlOption(value: unknown): number {
 
 export function waitOption(value: unknown): number {
   return durationMs("wait", value, { infinite: true });
+}
+
+export function maxHoldOption(value: unknown): number {
+  return durationMs("maxHold", value, { minMs: SHORTEST_TTL_MS });
 }
 
 export function isObject(options: unknown, where: string): void {
@@ -125,10 +135,14 @@ export function readOptions(
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
   const minHoldMs =
     options.minHold === undefined ? 0 : durationMs("minHold", options.minHold, { maxMs: LONGEST_TTL_MS });
+  // A lock that is meant to last has no limit that it was not given itself.
+  const lasts = kind === "election" || (options.keep !== undefined && flag("keep", options.keep));
   const maxHoldMs =
     options.maxHold === undefined
-      ? Infinity
-      : durationMs("maxHold", options.maxHold, { minMs: SHORTEST_TTL_MS });
+      ? fixed || lasts
+        ? Infinity
+        : defaults.maxHoldMs
+      : maxHoldOption(options.maxHold);
   if (fixed && maxHoldMs !== Infinity) {
     throw invalidOption(
       "maxHold: a lease with renew: false ends with its ttl anyway; give one of them.",
@@ -151,9 +165,10 @@ export function readOptions(
     fixed,
     minHoldMs,
     maxHoldMs,
+    longHoldMs: lasts ? Infinity : defaults.longHoldMs,
     waitMs: options.wait === undefined ? defaults.waitMs : waitOption(options.wait),
     signal: options.signal,
-    note: options.note === undefined ? "" : noteText(options.note),
+    note: options.note === undefined ? defaults.note : noteText(options.note),
     maxWaiters: options.maxWaiters === undefined ? defaults.maxWaiters : maxWaitersOption(options.maxWaiters),
     reentrant: options.reentrant === undefined ? defaults.reentrant : flag("reentrant", options.reentrant),
   };

@@ -26,6 +26,8 @@ export interface PlaceListener {
   gone(gone: Gone): void;
   /** The trust in a held place has run out. */
   expired(paused: boolean): void;
+  /** It has been held for a long time. */
+  heldLong(): void;
 }
 
 /**
@@ -43,6 +45,8 @@ export class Place {
   listener: PlaceListener | undefined;
   /** A lease that is not to be held longer than this is neither trusted nor renewed beyond it. */
   holdLimitMs = Infinity;
+  /** When it has been held for so long that an event tells of it. */
+  longHoldAtMs = Infinity;
   /** When the keeper refreshes it next. */
   dueMs = Infinity;
   /** Ends the subscription to news about it. */

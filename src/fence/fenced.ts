@@ -16,7 +16,7 @@ export interface Fenced {
 
 export interface FenceOptions {
   /** What is written to, if it has another name than the lock; each resource has a newest token of its own. */
-  readonly resource?: LockName;
+  readonly resource?: LockName | undefined;
 }
 
 /** Who wants to write to what, checked. */

@@ -27,14 +27,14 @@ export interface RedisFenceOptions extends FenceOptions {
    * How long after its last write a resource remembers its newest token, 30 days unless said otherwise. It must
    * be longer than any process is stopped, or any token is kept elsewhere, before it is used.
    */
-  readonly retention?: Duration;
+  readonly retention?: Duration | undefined;
 }
 
 /** A write in Lua, with its keys and arguments as `KEYS` and `ARGV`. It is put behind ours, so it has no `#!` line. */
 export interface FencedScript {
   readonly script: string;
   readonly keys: readonly Text[];
-  readonly arguments?: readonly Text[];
+  readonly arguments?: readonly Text[] | undefined;
 }
 
 const OPTIONS: ReadonlySet<string> = new Set(["resource", "retention"]);

@@ -12,7 +12,7 @@ export interface FenceStore {
 
 interface StoreOptions {
   /** How long a resource that nobody writes to is remembered, 30 days unless said otherwise. */
-  readonly retention?: Duration;
+  readonly retention?: Duration | undefined;
 }
 
 /** For a service of one process, which may forget when it ends. */

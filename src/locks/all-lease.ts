@@ -21,6 +21,7 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
     this.parts = parts;
     this.holds = parts.map(({ hold }) => hold);
     this.frame = chained(parts);
+    for (const part of parts) part.whole = this;
   }
 
   get signal(): AbortSignal {
@@ -37,6 +38,12 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
     this.#lost?.end();
     for (const one of left) if (one.status === "rejected") throw one.reason;
     return left.every((one) => one.status === "fulfilled" && one.value);
+  }
+
+  /** @internal */
+  giveBackLater(): () => Promise<boolean> {
+    const parts = this.parts.map((part) => part.giveBackLater());
+    return async () => (await Promise.all(parts.map((giveBack) => giveBack()))).every(Boolean);
   }
 
   override toJSON(): { name: string; parts: readonly object[]; held: boolean; remainingMs: number } {

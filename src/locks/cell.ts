@@ -24,8 +24,8 @@ export interface CellWriteOptions {
 
 export interface CellUpdateOptions {
   /** How often to try when others were faster; 20 if not given. */
-  readonly attempts?: number;
-  readonly signal?: AbortSignal;
+  readonly attempts?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 const WRITE_OPTIONS = new Set<string>(["ifVersion"] satisfies (keyof CellWriteOptions)[]);

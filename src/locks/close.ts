@@ -6,9 +6,9 @@ import { startTimer } from "../core/timer.js";
 
 export interface CloseOptions {
   /** How long running callbacks may go on; `"20s"` if not given. */
-  readonly drain?: Duration;
+  readonly drain?: Duration | undefined;
   /** How long they get after their signals have aborted; `"5s"` if not given. */
-  readonly abort?: Duration;
+  readonly abort?: Duration | undefined;
 }
 
 export interface CloseTimes {

@@ -14,9 +14,9 @@ export type LeadOptions = Pick<AcquireOptions, "signal" | "ttl" | "minHold" | "m
 
 export interface ObserveOptions {
   /** How often to look; `"1s"` if not given. */
-  readonly every?: Duration;
+  readonly every?: Duration | undefined;
   /** Ends it. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 const LEAD_OPTIONS = new Set<string>([

@@ -14,7 +14,7 @@ export interface ForceReleaseOptions {
   readonly token?: bigint;
   /** What the victim and the logs are told. */
   readonly reason: string;
-  readonly by?: string;
+  readonly by?: string | undefined;
 }
 
 const KNOWN = new Set<string>(["token", "reason", "by"] satisfies (keyof ForceReleaseOptions)[]);

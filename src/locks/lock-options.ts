@@ -5,12 +5,13 @@ import { type Defaults, flag, maxWaitersOption } from "../core/options.js";
 /** What every kind of lock can be told when it is made. */
 export interface LockOptions {
   /** Inside `run`, the same call chain may enter again. */
-  readonly reentrant?: boolean;
+  readonly reentrant?: boolean | undefined;
   /** Do not queue behind more than this many. */
-  readonly maxWaiters?: number;
+  readonly maxWaiters?: number | undefined;
 }
 
-export type Times = Pick<Defaults, "ttlMs" | "waitMs">;
+/** What `connect` sets for all locks. */
+export type Times = Omit<Defaults, "reentrant" | "maxWaiters">;
 
 export function readLockOptions(
   connection: Connection,

@@ -44,19 +44,35 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
   abstract enter(options?: O, besides?: readonly AnyLease[]): Promise<L | Taken>;
 
   async acquire(options?: O): Promise<L> {
+    const here = this.connection.leaks.stackHere(this.acquire);
+    return this.#watched(await this.#entered(options), options, here);
+  }
+
+  async tryAcquire(options?: TryOptionsOf<O>): Promise<L | null> {
+    const here = this.connection.leaks.stackHere(this.tryAcquire);
+    const entered = await this.enter(onceOnly<O>(options));
+    return isTaken(entered) ? null : this.#watched(entered, options, here);
+  }
+
+  async run<T>(...args: [Callback<T, L>] | [O, Callback<T, L>]): Promise<T> {
+    const [options, fn] = callbackLast<O, Callback<T, L>>(args);
+    return runHeld(await this.#entered(options), fn);
+  }
+
+  async #entered(options: O | undefined): Promise<L> {
     const entered = await this.enter(options);
     if (isTaken(entered)) throw await entered.told();
     return entered;
   }
 
-  async tryAcquire(options?: TryOptionsOf<O>): Promise<L | null> {
-    const entered = await this.enter(onceOnly<O>(options));
-    return isTaken(entered) ? null : entered;
-  }
-
-  async run<T>(...args: [Callback<T, L>] | [O, Callback<T, L>]): Promise<T> {
-    const [options, fn] = callbackLast<O, Callback<T, L>>(args);
-    return runHeld(await this.acquire(options), fn);
+  /** Only what the caller has to release can be forgotten. */
+  #watched(
+    lease: L,
+    options: { readonly keep?: boolean | undefined } | undefined,
+    here: ReturnType<Connection["leaks"]["stackHere"]>,
+  ): L {
+    if (options?.keep !== true) lease.watchedBy(this.connection.leaks, here);
+    return lease;
   }
 
   async tryRun<T>(...args: [Callback<T, L>] | [TryOptionsOf<O>, Callback<T, L>]): Promise<TryRun<T>> {
@@ -76,13 +92,18 @@ function onceOnly<O extends AcquireOptions>(options: TryOptionsOf<O> | undefined
   if (options === undefined) return { wait: 0 } as O;
   if (typeof options !== "object" || options === null) throw invalidOption("the options must be an object.");
   for (const key of ["wait", "maxWaiters"]) {
-    if (key in options) throw invalidOption(`${key}: a lock that is only tried is not waited for.`);
+    if ((options as Record<string, unknown>)[key] !== undefined)
+      throw invalidOption(`${key}: a lock that is only tried is not waited for.`);
   }
   return { ...options, wait: 0 } as unknown as O;
 }
 
-function callbackLast<O, F>(args: readonly [F] | readonly [O, F]): [O | undefined, F] {
+function callbackLast<O extends { readonly keep?: boolean | undefined }, F>(
+  args: readonly [F] | readonly [O, F],
+): [O | undefined, F] {
   const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
   if (typeof fn !== "function") throw invalidOption("run: the last argument must be the function to run.");
+  if (options?.keep !== undefined)
+    throw invalidOption("keep: only for acquire(); run() gives its lock back.");
   return [options, fn];
 }

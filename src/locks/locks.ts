@@ -3,13 +3,14 @@ import type { Backend, Guarantees, Traits } from "../core/backend.js";
 import type { Owner } from "../core/claim.js";
 import { Connection } from "../core/connection.js";
 import { findDeadlock } from "../core/deadlock.js";
-import type { Duration } from "../core/duration.js";
+import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { Events, type LockEventListener } from "../core/events.js";
 import { type ClaimView, type ResourceView, viewOf } from "../core/inspect.js";
+import type { OnLeak } from "../core/leaks.js";
 import { lookAt } from "../core/look.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
-import { knownOptions, ttlOption, waitOption } from "../core/options.js";
+import { flag, knownOptions, maxHoldOption, noteText, ttlOption, waitOption } from "../core/options.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import type { AllLease } from "./all-lease.js";
 import { Cell } from "./cell.js";
@@ -27,14 +28,35 @@ import { WebLocks } from "./web-locks.js";
 
 export interface LocksOptions {
   /** How long a claim lives without being renewed; `"15s"` if not given. */
-  readonly ttl?: Duration;
+  readonly ttl?: Duration | undefined;
   /** How long to wait for a lock; `"30s"` if not given. */
-  readonly wait?: Duration;
+  readonly wait?: Duration | undefined;
   /** Who we are, as others see it. */
-  readonly owner?: { readonly service?: string; readonly instance?: string; readonly version?: string };
+  readonly owner?:
+    | {
+        readonly service?: string | undefined;
+        readonly instance?: string | undefined;
+        readonly version?: string | undefined;
+      }
+    | undefined;
   /** Refuse an engine that cannot promise this. */
-  readonly require?: { readonly fencing?: true; readonly queueing?: true };
-  readonly onEvent?: LockEventListener;
+  readonly require?:
+    | { readonly fencing?: true | undefined; readonly queueing?: true | undefined }
+    | undefined;
+  /** No lease is held longer than this, unless `acquire` or `run` says otherwise; leaders and `keep` are not meant. */
+  readonly maxHold?: Duration | undefined;
+  /** What others see of claims that have no note of their own. */
+  readonly note?: string | undefined;
+  /** After how long the event `long-hold` tells of a lease; `"1m"` if not given. */
+  readonly longHold?: Duration | undefined;
+  /**
+   * What to do about a lease of `acquire` that was garbage-collected without a release: `"warn"`, or `"release"` it as
+   * well, where the work cannot outlive its lease object; `"warn"` if not given.
+   */
+  readonly onLeak?: OnLeak | undefined;
+  /** Whether such a warning shows where the lease was acquired; `true` if NODE_ENV is "development". */
+  readonly captureStacks?: boolean | undefined;
+  readonly onEvent?: LockEventListener | undefined;
   /**
    * On SIGTERM and SIGINT, do what `close` does, then let the process end as it would have. A list names the
    * signals; an object has the times of `close`.
@@ -47,6 +69,11 @@ export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
   "wait",
   "owner",
   "require",
+  "maxHold",
+  "note",
+  "longHold",
+  "onLeak",
+  "captureStacks",
   "onEvent",
   "closeOnSignals",
 ] satisfies (keyof LocksOptions)[]);
@@ -202,13 +229,39 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
     throw invalidOption("onEvent: must be a function.");
   }
   requireTraits(backend.traits, options.require ?? {});
-  const defaults = { ttlMs: ttlOption(options.ttl ?? "15s"), waitMs: waitOption(options.wait ?? "30s") };
-  const connection = new Connection(backend, new Events(options.onEvent), ownerOf(options.owner ?? {}));
+  const defaults = readDefaults(options);
+  const connection = new Connection(
+    backend,
+    new Events(options.onEvent),
+    ownerOf(options.owner ?? {}),
+    readOnLeaks(options),
+  );
   if (options.closeOnSignals !== undefined) {
     const { signals, times } = readCloseOnSignals(options.closeOnSignals);
     closeOnSignals(connection, signals, () => closeConnection(connection, times));
   }
   return Locks.on(connection, defaults);
+}
+
+function readDefaults({ ttl, wait, maxHold, longHold, note }: LocksOptions): Times {
+  return {
+    ttlMs: ttlOption(ttl ?? "15s"),
+    waitMs: waitOption(wait ?? "30s"),
+    maxHoldMs: maxHold === undefined ? Infinity : maxHoldOption(maxHold),
+    longHoldMs: durationMs("longHold", longHold ?? "1m", { minMs: 1, infinite: true }),
+    note: note === undefined ? "" : noteText(note),
+  };
+}
+
+function readOnLeaks({ onLeak = "warn", captureStacks }: LocksOptions) {
+  if (onLeak !== "warn" && onLeak !== "release") {
+    throw invalidOption('onLeak: must be "warn" or "release".');
+  }
+  const isDevelopment = process.env.NODE_ENV === "development";
+  return {
+    onLeak,
+    captureStacks: captureStacks === undefined ? isDevelopment : flag("captureStacks", captureStacks),
+  };
 }
 
 function requireTraits(traits: Traits, require: NonNullable<LocksOptions["require"]>): void {
@@ -228,5 +281,12 @@ function ownerOf(given: NonNullable<LocksOptions["owner"]>): Owner {
     }
   }
   const host = hostname();
-  return { ...given, instance: given.instance ?? `${host}-${process.pid}`, host, pid: process.pid };
+  const { service, version, instance = `${host}-${process.pid}` } = given;
+  return {
+    ...(service === undefined ? undefined : { service }),
+    instance,
+    ...(version === undefined ? undefined : { version }),
+    host,
+    pid: process.pid,
+  };
 }

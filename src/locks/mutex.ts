@@ -9,7 +9,7 @@ import type { Lockable } from "./lockable.js";
 
 export interface MutexOptions extends LockOptions {
   /** Strict arrival order across processes. Every engine with a queue has it; say so where you rely on it. */
-  readonly fair?: boolean;
+  readonly fair?: boolean | undefined;
 }
 
 const KNOWN = new Set<string>(["reentrant", "fair", "maxWaiters"] satisfies (keyof MutexOptions)[]);

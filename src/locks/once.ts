@@ -23,9 +23,9 @@ export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "t
   /** How long the result is remembered. */
   readonly keep: Duration;
   /** What was asked for: the same key with another one is an error, and not somebody else's result. */
-  readonly fingerprint?: string;
+  readonly fingerprint?: string | undefined;
   /** Remember also that it failed: everybody gets that error then. */
-  readonly keepErrors?: boolean;
+  readonly keepErrors?: boolean | undefined;
 }
 
 /** `ran`: by this very call. The value is the one that is stored, after a round trip through JSON. */

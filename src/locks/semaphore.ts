@@ -12,7 +12,7 @@ import { permitsInForce, type ResizeOptions, resizeTo } from "./resize.js";
 
 export interface PermitOptions extends Omit<AcquireOptions, "reentrant"> {
   /** How many permits at once; 1 if not given. */
-  readonly weight?: number;
+  readonly weight?: number | undefined;
 }
 
 export type SemaphoreOptions = Omit<LockOptions, "reentrant">;
@@ -62,7 +62,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     const { connection, name } = this;
     isObject(options, `semaphore "${name}"`);
     const { weight = 1, ...others } = options;
-    if ("reentrant" in others)
+    if ((others as AcquireOptions).reentrant !== undefined)
       throw invalidOption("reentrant: permits are counted, not entered again.", name);
     const most = this.#permits ?? MOST_PERMITS;
     if (!isPermits(weight) || weight > most) {

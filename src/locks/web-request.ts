@@ -2,10 +2,10 @@ export type WebLockMode = "exclusive" | "shared";
 
 /** As `LockOptions` of the platform. */
 export interface WebLockOptions {
-  mode?: WebLockMode;
-  ifAvailable?: boolean;
-  steal?: boolean;
-  signal?: AbortSignal;
+  mode?: WebLockMode | undefined;
+  ifAvailable?: boolean | undefined;
+  steal?: boolean | undefined;
+  signal?: AbortSignal | undefined;
 }
 
 export interface WebRequest {
