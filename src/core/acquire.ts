@@ -11,7 +11,7 @@ import { Place, type PlaceListener } from "./place.js";
 import { outage, queueFull, tooSlow } from "./refusals.js";
 import { AgreedCapacity } from "./resizing.js";
 import { timeoutError } from "./timeout.js";
-import { startTimer } from "./timer.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
 export function acquire(connection: Connection, ask: Ask): Promise<Hold | undefined> {
@@ -182,7 +182,7 @@ class Wait implements PlaceListener, Cancellable {
       // The first question is always heard out: a short wait must not fail on a free lock.
       if (first || this.#deadlineMs === Infinity) return;
       const timer = startTimer(() => reject(WAIT_IS_OVER), this.#deadlineMs - nowMs());
-      const stop = () => clearTimeout(timer);
+      const stop = () => stopTimer(timer);
       asked.then(stop, stop);
     });
   }
@@ -233,7 +233,7 @@ class Wait implements PlaceListener, Cancellable {
       timer = startTimer(resolve, ms);
     });
     this.#wake = undefined;
-    clearTimeout(timer);
+    stopTimer(timer);
   }
 
   async #giveUp(): Promise<never> {

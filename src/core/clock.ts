@@ -5,7 +5,14 @@ import { uptime } from "node:os";
  * process is stopped. Looked up at each call, so that fake timers work.
  */
 export function nowMs(): number {
-  return performance.now();
+  return performance.now() + movedMs;
+}
+
+let movedMs = 0;
+
+/** For tests that let time pass without waiting, and for nothing else. */
+export function moveClock(byMs: number): void {
+  movedMs += byMs;
 }
 
 /** Sleeps shorter than this are not told apart from the coarseness of `os.uptime()`. */
@@ -13,8 +20,8 @@ const SHORTEST_SLEEP_MS = 1_000;
 /** Falling asleep and waking up again takes a machine longer than this, also by its monotonic clock. */
 const FASTEST_SLEEP_MS = 5;
 
-let awakeOffsetMs = uptime() * 1_000 - performance.now();
-let lastMs = performance.now();
+let awakeOffsetMs = uptime() * 1_000 - nowMs();
+let lastMs = nowMs();
 let slept = 0;
 let jumped = 0;
 
@@ -22,7 +29,7 @@ let jumped = 0;
  * How long the machine has slept since we started, as far as it has been looked at: the monotonic clock
  * stands still in a sleep, `os.uptime()` does not. It may only end trust, so it never goes back.
  */
-export function lookForSleepMs(monotonicMs = performance.now()): number {
+export function lookForSleepMs(monotonicMs = nowMs()): number {
   // The uptime costs a system call or three: who asks for many locks in a row pays for it once.
   if (monotonicMs >= lastMs && monotonicMs < lastMs + FASTEST_SLEEP_MS) return slept;
   const offsetMs = uptime() * 1_000 - monotonicMs;

@@ -1,5 +1,5 @@
 import type { Ask } from "./ask.js";
-import type { Gone } from "./backend.js";
+import type { Force, Gone } from "./backend.js";
 import { tokenOf, WHOLE } from "./claim.js";
 import { nowMs } from "./clock.js";
 import type { Connection } from "./connection.js";
@@ -147,8 +147,8 @@ export class Hold implements PlaceListener {
   }
 
   /** From here on nothing is renewed; the signal tells the holder. */
-  lose(loss: Loss, gone?: Gone): void {
-    if (!this.#tell(loss, gone)) return;
+  lose(loss: Loss, told?: Partial<Force>): void {
+    if (!this.#tell(loss, told)) return;
     const { connection, place } = this;
     connection.leave(place);
     // There is nothing left to give back, also if its holder never says so.
@@ -164,30 +164,30 @@ export class Hold implements PlaceListener {
     this.#tell("closed");
   }
 
-  #tell(loss: Loss, gone?: Gone): boolean {
+  #tell(loss: Loss, told?: Partial<Force>): boolean {
     if (this.lost !== undefined || this.ended) return false;
-    this.#lost(loss, gone);
+    this.#lost(loss, told);
     return true;
   }
 
-  #lost(loss: Loss, gone?: Gone): void {
-    this.lost = this.#describe(loss, gone);
+  #lost(loss: Loss, told?: Partial<Force>): void {
+    this.lost = this.#describe(loss, told);
     this.connection.events.emit({
       type: "lost",
       ...this.connection.about(this.place),
       token: String(this.token),
       loss,
       heldMs: nowMs() - this.grantedAtMs,
-      reason: gone?.reason,
-      by: gone?.by,
+      reason: told?.reason,
+      by: told?.by,
     });
     this.#controller?.abort(this.lost);
   }
 
-  #describe(loss: Loss, gone?: Gone): LeaseLostError {
+  #describe(loss: Loss, told?: Partial<Force>): LeaseLostError {
     const { place } = this;
-    const by = gone?.by === undefined ? "" : ` by ${gone.by}`;
-    const said = gone?.reason === undefined ? "" : `: ${JSON.stringify(gone.reason)}`;
+    const by = told?.by === undefined ? "" : ` by ${told.by}`;
+    const said = told?.reason === undefined ? "" : `: ${JSON.stringify(told.reason)}`;
     const limited = place.fixed || nowMs() >= place.holdLimitMs;
     const story: Readonly<Record<Loss, string>> = {
       expired: limited
@@ -206,7 +206,7 @@ export class Hold implements PlaceListener {
     return new LeaseLostError(
       this.name,
       `lost the lock "${this.name}" (${which}) after ${formatMs(nowMs() - this.grantedAtMs)}: ${story[loss]}. Stop the protected work${contained}.`,
-      { loss, token: this.token, reason: gone?.reason, by: gone?.by },
+      { loss, token: this.token, reason: told?.reason, by: told?.by },
     );
   }
 

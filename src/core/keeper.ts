@@ -3,7 +3,7 @@ import { lookForSleepMs, nowMs, type Sent, sendingNow } from "./clock.js";
 import { asLockError } from "./errors.js";
 import type { Events } from "./events.js";
 import type { Place } from "./place.js";
-import { startTimer } from "./timer.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 const BATCH = 500;
 const SHORTEST_RETRY_MS = 20;
@@ -72,7 +72,7 @@ export class Keeper {
   }
 
   stop(): void {
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
     this.#timer = undefined;
     this.#wakeAtMs = Infinity;
     this.#places.clear();
@@ -86,7 +86,7 @@ export class Keeper {
 
   #wakeBy(atMs: number): void {
     if (atMs >= this.#wakeAtMs) return;
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
     this.#wakeAtMs = atMs;
     this.#timer = startTimer(() => this.#tick(), atMs - nowMs());
     // A program that has finished must be able to exit while it still holds something.

@@ -2,7 +2,7 @@ import type { Backend } from "./backend.js";
 import { nowMs } from "./clock.js";
 import { asLockError } from "./errors.js";
 import type { Place } from "./place.js";
-import { startTimer } from "./timer.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 const SHORTEST_GAP_MS = 200;
 const LONGEST_GAP_MS = 5_000;
@@ -30,7 +30,7 @@ export class Leftovers {
 
   stop(): void {
     this.#stopped = true;
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of this.#timers) stopTimer(timer);
     this.#timers.clear();
   }
 

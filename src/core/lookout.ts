@@ -1,4 +1,4 @@
-import { startTimer } from "./timer.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 /** Even if no ring arrives and nothing is about to expire, somebody asks again after this. */
 export const POLL_MS = 6_000;
@@ -32,7 +32,7 @@ export class Lookout {
   leave(waiter: Lookable): void {
     const post = this.#posts.get(waiter.name);
     if (post === undefined || !post.waiters.delete(waiter) || post.waiters.size > 0) return;
-    clearTimeout(post.timer);
+    stopTimer(post.timer);
     this.#posts.delete(waiter.name);
   }
 
@@ -41,7 +41,7 @@ export class Lookout {
     const post = this.#posts.get(name);
     if (post === undefined) return;
     const delayMs = Math.min(Math.max(changeInMs + 1, SHORTEST_MS), POLL_MS);
-    clearTimeout(post.timer);
+    stopTimer(post.timer);
     // Each waiter has a timer of its own that keeps the process alive.
     post.timer = startTimer(() => this.#look(post), delayMs).unref();
   }

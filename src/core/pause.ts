@@ -1,5 +1,5 @@
 import { onAbort } from "./abort.js";
-import { startTimer } from "./timer.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 /** Rejects with the signal's own reason when it aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -9,7 +9,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
       signal === undefined
         ? undefined
         : onAbort(signal, () => {
-            clearTimeout(timer);
+            stopTimer(timer);
             reject(signal.reason);
           });
     const timer = startTimer(() => {

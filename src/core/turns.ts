@@ -1,5 +1,5 @@
 import { onAbort } from "./abort.js";
-import { startTimer } from "./timer.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 /** One at a time inside this process, first come, first served. */
 export class Turns {
@@ -26,7 +26,7 @@ export class Turns {
   #wait(waitMs: number, signals: readonly AbortSignal[]): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const end = () => {
-        clearTimeout(timer);
+        stopTimer(timer);
         for (const off of offs) off();
         this.#queue.delete(onTurn);
       };

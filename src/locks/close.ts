@@ -2,7 +2,7 @@ import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { nextTurn } from "../core/next-turn.js";
 import { knownOptions } from "../core/options.js";
-import { startTimer } from "../core/timer.js";
+import { startTimer, stopTimer } from "../core/timer.js";
 
 export interface CloseOptions {
   /** How long running callbacks may go on; `"20s"` if not given. */
@@ -70,5 +70,5 @@ async function settled(runs: ReadonlySet<Promise<unknown>>, withinMs: number): P
     while (runs.size > 0) await Promise.allSettled(runs);
   })();
   await Promise.race([done, late]);
-  clearTimeout(timer);
+  stopTimer(timer);
 }

@@ -99,6 +99,11 @@ export class Locks {
     return new Locks(connection, [], defaults);
   }
 
+  /** @internal */
+  static connectionOf(locks: Locks): Connection {
+    return locks.#connection;
+  }
+
   /** What the engine promises, and what breaks the promise. */
   get guarantees(): Guarantees {
     const { traits, client } = this.#connection.backend;

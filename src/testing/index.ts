@@ -4,3 +4,4 @@ export type { BackendFactory, Harness, ProxiedBackend, Runner, WorkerBackend } f
 export { checkHistory, type Operation, type Violation } from "./history.js";
 export { describeHistory } from "./history-describe.js";
 export { type HistoryPlan, type RecordedHistory, recordHistory } from "./history-run.js";
+export { createTestLocks, type TestClock, type TestLocks } from "./test-locks.js";
