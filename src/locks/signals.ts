@@ -75,7 +75,10 @@ class SignalListener {
     // Asked first, before a handler of the user's that is called once is taken off the list.
     const alone = process.listeners(this.#signal).every((listener) => OURS in listener);
     this.#firstMs ??= nowMs();
-    if (alone && nowMs() - this.#firstMs > REPEATED_MS) return this.#raise();
+    if (alone && nowMs() - this.#firstMs > REPEATED_MS) {
+      this.#raise();
+      return;
+    }
     for (const close of this.#closers) {
       const end = () => {
         this.remove(close);
