@@ -34,6 +34,8 @@ export interface LockErrorOptions {
 }
 
 export class LockError extends Error {
+  // Written out here and below, because bundlers shorten the names of classes.
+  static override readonly name: string = "LockError";
   readonly code: LockErrorCode;
   /** The name of the lock, where there is one. */
   readonly lock: string | undefined;
@@ -59,6 +61,7 @@ export class LockError extends Error {
 }
 
 export class LockTimeoutError extends LockError {
+  static override readonly name = "LockTimeoutError";
   declare readonly code: "timeout";
   /** The holders, as far as the engine could still be asked. */
   readonly blockers: readonly ClaimView[];
@@ -87,6 +90,7 @@ export class LockTimeoutError extends LockError {
 }
 
 export class LeaseLostError extends LockError {
+  static override readonly name = "LeaseLostError";
   declare readonly code: "lost";
   readonly loss: Loss;
   readonly token: bigint;
@@ -108,6 +112,7 @@ export class LeaseLostError extends LockError {
 }
 
 export class CapacityMismatchError extends LockError {
+  static override readonly name = "CapacityMismatchError";
   declare readonly code: "capacity-mismatch";
   /** The number of permits in force; `undefined` if the name is in use as a mutex or a read-write lock. */
   readonly permits: number | undefined;
@@ -120,6 +125,7 @@ export class CapacityMismatchError extends LockError {
 
 /** What the lock protects has seen a newer holder. */
 export class StaleTokenError extends LockError {
+  static override readonly name = "StaleTokenError";
   declare readonly code: "stale-token";
   /** What was to be written; the name of the lock, unless it was given another one. */
   readonly resource: string;

@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { LockError } from "./errors.js";
+import { asError, partOf } from "./shape.js";
 
 const found = new Map<string, string>();
 
@@ -35,4 +37,40 @@ function read(file: URL): { readonly name?: unknown; readonly version?: unknown 
   } catch {
     return {};
   }
+}
+
+/** How Node.js, Bun and Deno name a module that is not there, and bundlers in the code that they put in its place. */
+const NOT_FOUND = new Set<unknown>(["ERR_MODULE_NOT_FOUND", "MODULE_NOT_FOUND"]);
+const NOT_FOUND_BY_VITE = /^Could not resolve "[^"]+" imported by /;
+
+/**
+ * A library of native code, which no bundler can take into a bundle: the name is not written out, so that none tries.
+ * It is looked for beside the bundle when it is needed. `undefined` if it is not installed.
+ */
+export async function loadNative(library: string): Promise<unknown> {
+  try {
+    return await import(/* webpackIgnore: true */ /* @vite-ignore */ library);
+  } catch (error) {
+    return absent(library, error);
+  }
+}
+
+/**
+ * For the `catch` of an `import()` of a client library: `undefined` if that package is not installed. One that is
+ * installed and does not load is an error, which says so.
+ *
+ * The import stands in a `try` with the name written out. Only in this form do all bundlers take the library into the
+ * bundle where it is installed, and build without it where it is not.
+ */
+export function absent(library: string, thrown: unknown): undefined {
+  const { message } = asError(thrown);
+  const isNotFound = NOT_FOUND.has(partOf(thrown, "code")) || NOT_FOUND_BY_VITE.test(message);
+  // What is not found may also be something that the library needs. The first name in the message is what was missing.
+  if (isNotFound && /["']([^"']*)["']/.exec(message)?.[1] === library) return undefined;
+  const [said = ""] = message.split(/\p{Cc}/u);
+  throw new LockError(
+    "unsupported",
+    `the package "${library}" is installed, but it cannot be loaded: ${said.replace(/\.$/, "")}. Install it again, or another version of it.`,
+    { cause: thrown },
+  );
 }

@@ -134,6 +134,8 @@ export abstract class ClaimLease extends AnyLease {
 
 /** An exclusive grant. */
 export class Lease extends ClaimLease {
+  static override readonly name = "Lease";
+
   /** Greater than the token of every grant before it; pass it to what the lock protects. */
   get token(): bigint {
     return this.hold.token;
@@ -147,6 +149,8 @@ export class Lease extends ClaimLease {
 
 /** A grant beside others. It protects nothing from them, so it has no token to pass to a fence by mistake. */
 export class SharedLease extends ClaimLease {
+  static override readonly name = "SharedLease";
+
   /** Orders the grants of this name. */
   get ticket(): bigint {
     return this.hold.ticket;

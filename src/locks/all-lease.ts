@@ -5,6 +5,8 @@ import type { ClaimLease } from "../core/lease.js";
 
 /** Several leases as one: it is held while all of them are, and given back as a whole. */
 export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> extends AnyLease {
+  static override readonly name = "AllLease";
+
   /** The leases of the single locks, in the order in which they were named. */
   readonly parts: P;
   readonly name: string;

@@ -36,6 +36,7 @@ export interface Once<T> {
 
 /** It failed when it ran, and that is what was to be remembered. */
 export class OnceError extends LockError {
+  static override readonly name = "OnceError";
   declare readonly code: "once-failed";
 }
 

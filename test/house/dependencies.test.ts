@@ -24,6 +24,9 @@ const CLIENTS: Readonly<Record<string, readonly string[]>> = {
   "backends/sqlite": ["libsql", "better-sqlite3"],
 };
 
+/** Their imports are never written out: bundlers would follow them to files that they cannot read. */
+const NATIVE = ["libsql", "better-sqlite3"];
+
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: ["core"],
   locks: ["core", "locks"],
@@ -43,6 +46,7 @@ const BORROWED: Readonly<Record<string, readonly string[]>> = {
 
 /** Files that may import what they compute, and why. */
 const MAY_COMPUTE: Readonly<Record<string, string>> = {
+  "core/installed.ts": "bundlers must not follow the import of a native library",
   "testing/history-worker.ts": "the harness names the module that opens its engine in a child process",
   "testing/worker.ts": "the same",
 };
@@ -69,6 +73,13 @@ function importsOf(source: string): Import[] {
     found.push({ specifier, dynamic: true });
   }
   return found;
+}
+
+/** The form that all bundlers build with and without the library. */
+function isOptional(source: string, library: string): boolean {
+  const within = "(?:(?!\\btry\\b)[\\s\\S])*?";
+  const form = `try \\{${within}await import\\("${library}"\\)${within}return absent\\("${library}", error\\)`;
+  return new RegExp(form).test(source);
 }
 
 /** `core`, `backends/redis`, or the name of a file that stands at the top. */
@@ -99,7 +110,11 @@ function objections(file: string, source: string): string[] {
     if (!specifier.startsWith(".")) {
       if (CLIENTS[area]?.includes(specifier) !== true) return [`${bad}, which is not for ${area}`];
       // Whoever brings a client of one library must not need the other one.
-      return dynamic ? [] : [`${bad} statically`];
+      if (!dynamic) return [`${bad} statically`];
+      if (NATIVE.includes(specifier)) return [`${bad}, which is native, in words that bundlers follow`];
+      return isOptional(source, specifier)
+        ? []
+        : [`${bad}, but not as an optional library (core/installed.ts)`];
     }
     const target = areaOf(targetOf(file, specifier));
     if (BORROWED[area]?.includes(targetOf(file, specifier))) return [];
@@ -143,6 +158,9 @@ describe("who may import whom", () => {
     ["backends/sql/backend.ts", 'import { postgres } from "../postgres/index.js";'],
     ["backends/redis/index.ts", 'const library = await import("libsql");'],
     ["backends/redis/ioredis.ts", 'import { Redis } from "ioredis";'],
+    ["backends/redis/ioredis.ts", 'await import("ioredis");'],
+    ["backends/redis/ioredis.ts", 'try { return await import("ioredis"); } catch { return undefined; }'],
+    ["backends/sqlite/open.ts", 'await import("libsql");'],
     ["backends/quorum/index.ts", 'import { redis } from "../redis/index.js";'],
     ["backends/quorum/index.ts", 'import { memory } from "../memory/index.js";'],
     ["backends/memory/index.ts", 'import { createLocks } from "../../locks/locks.js";'],
@@ -163,7 +181,10 @@ describe("who may import whom", () => {
 
   test.each([
     ["core/lease.ts", 'import { once } from "node:events";\nimport { WHOLE } from "./claim.js";'],
-    ["backends/redis/ioredis.ts", 'await import("ioredis");'],
+    [
+      "backends/redis/library.ts",
+      'try {\n  return await import("ioredis");\n} catch (error) {\n  return absent("ioredis", error);\n}',
+    ],
     ["backends/sqlite/open.ts", 'import type { Backend } from "../../core/backend.js";'],
     ["backends/quorum/node.ts", 'import { RedisLink } from "../redis/link.js";'],
     ["backends/postgres/index.ts", 'import { SqlBackend } from "../sql/backend.js";'],

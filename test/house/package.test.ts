@@ -8,6 +8,7 @@ import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/co
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { installPacked } from "../support/packed.js";
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -100,14 +101,8 @@ const installed = () => join(project, "node_modules/locktender");
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "locktender-package-"));
-  // Not built again: the tests run what the build before them made.
-  const pack = ["pack", "--ignore-scripts", "--json", "--pack-destination", folder];
-  const [packed] = JSON.parse((await run("npm", pack, { cwd: ROOT })).stdout) as { filename: string }[];
-  const file = join(folder, packed?.filename ?? "");
-  tarball = await readFile(file);
   project = join(folder, "project");
-  await mkdir(installed(), { recursive: true });
-  await run("tar", ["-xzf", file, "--strip-components=1", "-C", installed()]);
+  tarball = await installPacked(project);
   await writeFile(join(project, "package.json"), '{ "type": "module", "private": true }');
   for (const library of CLIENTS) {
     // Sealed in place of absent: without it, both Node and the compiler would search the folders above.

@@ -2,7 +2,15 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { FailoverResult } from "../failover/results.js";
 import { FAILOVER_PAGES, ONE_HOLDER, readFailovers, withFailovers } from "../matrix/failover-tables.js";
-import { CLIENTS, FAILOVERS, MATRIX_ONLY, NODES, OLDEST_SERVERS, SERVERS } from "../matrix/matrix.js";
+import {
+  BUNDLERS,
+  CLIENTS,
+  FAILOVERS,
+  MATRIX_ONLY,
+  NODES,
+  OLDEST_SERVERS,
+  SERVERS,
+} from "../matrix/matrix.js";
 import { readTable, TABLE_JOBS, withOldest, withPassed } from "../matrix/table.js";
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -11,6 +19,10 @@ const { engines, peerDependencies, optionalDependencies } = JSON.parse(read("pac
   peerDependencies: Record<string, string>;
   optionalDependencies: Record<string, string>;
 };
+
+interface Files {
+  readonly files: readonly string[];
+}
 
 const END = ".failover.ts";
 
@@ -97,7 +109,7 @@ describe("promises", () => {
 });
 
 test("what npm test leaves out is run by the matrix", () => {
-  const rows = [...Object.values(SERVERS), ...Object.values(CLIENTS)];
+  const rows = [SERVERS, CLIENTS, BUNDLERS].flatMap((group) => Object.values<Files>(group));
   const run = new Set(rows.flatMap(({ files }) => files));
   expect(MATRIX_ONLY.filter((file) => !run.has(file))).toEqual([]);
   expect(MATRIX_ONLY.filter((file) => !existsSync(new URL(`../../${file}`, import.meta.url)))).toEqual([]);

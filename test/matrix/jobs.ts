@@ -5,6 +5,8 @@ import { ensurePrograms } from "../servers/programs.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { unpacked } from "./debian.js";
 import {
+  BUNDLERS,
+  type BundlerRow,
   CLIENTS,
   type ClientRow,
   FAILOVERS,
@@ -22,7 +24,7 @@ import { firstOf, npmInstalled, npmServer, npmVersion } from "./npm.js";
 /** A row of the table, and how to find out what it says. */
 export interface Job {
   readonly id: string;
-  readonly group: "servers" | "node" | "runtimes" | "clients" | "failovers";
+  readonly group: "servers" | "node" | "runtimes" | "clients" | "bundlers" | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
   readonly which: string;
@@ -53,6 +55,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(NODES).map(([id, version]) => nodeJob(id, version)),
   ...Object.entries(RUNTIMES).map(([id, row]) => runtimeJob(id, row)),
   ...Object.entries(CLIENTS).map(([id, row]) => clientJob(id, row)),
+  ...Object.entries(BUNDLERS).map(([id, row]) => bundlerJob(id, row)),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -141,6 +144,24 @@ function clientJob(id: string, { packages, files, native }: ClientRow): Job {
         env: { LOCKTENDER_DIST: beside.dist },
         cleanUp: () => beside.remove(),
       };
+    },
+  };
+}
+
+function bundlerJob(id: string, { product, packages, files }: BundlerRow): Job {
+  const name = firstOf(packages);
+  return {
+    id,
+    group: "bundlers",
+    product,
+    which: whichOf(packages[name] ?? ""),
+    async prepare() {
+      const folder = await npmInstalled(packages);
+      const env = {
+        LOCKTENDER_TEST_BUNDLER: product,
+        LOCKTENDER_TEST_BUNDLER_FROM: join(folder, "node_modules"),
+      };
+      return { ...here, version: await npmVersion(folder, name), files, env };
     },
   };
 }

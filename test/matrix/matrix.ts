@@ -26,6 +26,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/backends/redis-sentinel-node-redis.test.ts",
   "test/backends/redis-single-node-redis.test.ts",
   "test/backends/zookeeper-ensemble.test.ts",
+  "test/bundlers/next.test.ts",
   "test/clients/grpc.test.ts",
   "test/clients/ioredis.test.ts",
   "test/clients/iovalkey.test.ts",
@@ -252,6 +253,35 @@ export const CLIENTS: Readonly<Record<string, ClientRow>> = {
   "better-sqlite3-lowest": betterSqlite3("11.0.0", "node-20"),
   "better-sqlite3": betterSqlite3("13", "node-24"),
   libsql: client({ libsql: INSTALLED }, "sqlite"),
+};
+
+export interface BundlerRow {
+  /** As docs/guide/bundlers.md names it. */
+  readonly product: string;
+  /** The bundler itself first. */
+  readonly packages: Readonly<Record<string, string>>;
+  readonly files: readonly string[];
+}
+
+const bundler = (product: string, packages: BundlerRow["packages"], file = "bundlers"): BundlerRow => ({
+  product,
+  packages,
+  files: [`test/bundlers/${file}.test.ts`],
+});
+
+/** What programs are built with. These are no dependencies of the project, so their versions stand here. */
+export const BUNDLERS: Readonly<Record<string, BundlerRow>> = {
+  next: bundler("Next.js", { next: "16.4.6", react: "19.3.1", "react-dom": "19.3.1" }, "next"),
+  webpack: bundler("webpack", { webpack: "5.112.2", "webpack-cli": "7.3.1" }),
+  rollup: bundler("Rollup", {
+    rollup: "4.68.3",
+    "@rollup/plugin-commonjs": "29.0.3",
+    "@rollup/plugin-json": "6.1.0",
+    "@rollup/plugin-node-resolve": "16.0.3",
+  }),
+  esbuild: bundler("esbuild", { esbuild: "0.28.2" }),
+  rolldown: bundler("Rolldown", { rolldown: "1.3.2" }),
+  vite: bundler("Vite", { vite: "8.3.8" }),
 };
 
 export interface FailoverRow {

@@ -1,5 +1,6 @@
 import type { PeerCertificate } from "node:tls";
 import { LockError } from "../../core/errors.js";
+import { absent } from "../../core/installed.js";
 import { DESCRIPTION } from "./messages.js";
 
 // The part of gRPC's library that is used here. Its own types would be missing where it is not installed.
@@ -89,16 +90,31 @@ export function loadLibrary(): Promise<Library> {
   return library;
 }
 
+async function grpcLibrary() {
+  try {
+    return await import("@grpc/grpc-js");
+  } catch (error) {
+    return absent("@grpc/grpc-js", error);
+  }
+}
+
+async function protoLibrary() {
+  try {
+    return await import("@grpc/proto-loader");
+  } catch (error) {
+    return absent("@grpc/proto-loader", error);
+  }
+}
+
 async function load(): Promise<Library> {
-  const [grpc, { fromJSON }] = await Promise.all([
-    import("@grpc/grpc-js"),
-    import("@grpc/proto-loader"),
-  ]).catch(() => {
+  const [grpc, proto] = await Promise.all([grpcLibrary(), protoLibrary()]);
+  if (grpc === undefined || proto === undefined) {
     throw new LockError(
       "unsupported",
       "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
     );
-  });
+  }
+  const { fromJSON } = proto;
   const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], {
     keepCase: true,
     longs: String,

@@ -1,4 +1,5 @@
 import { LockError } from "../../core/errors.js";
+import { absent } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 
 export interface MysqlQuery {
@@ -64,13 +65,17 @@ interface MysqlLibrary {
 
 /** The library is only needed by those who use this engine by URL. */
 export async function library(): Promise<MysqlLibrary> {
+  const module = await mysql2();
+  if (module !== undefined) return module.default;
+  throw new LockError("unsupported", 'a mysql:// URL needs the package "mysql2": npm install mysql2.');
+}
+
+async function mysql2(): Promise<{ readonly default: MysqlLibrary } | undefined> {
   try {
     const module: unknown = await import("mysql2");
-    return (module as { default: MysqlLibrary }).default;
-  } catch (cause) {
-    throw new LockError("unsupported", 'a mysql:// URL needs the package "mysql2": npm install mysql2.', {
-      cause,
-    });
+    return module as { default: MysqlLibrary };
+  } catch (error) {
+    return absent("mysql2", error);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Host } from "../../core/address.js";
+import { absent } from "../../core/installed.js";
 import type { Patience } from "../../core/patience.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import type { Stop } from "../sql/pool.js";
@@ -116,7 +117,7 @@ export async function pgLibrary(): Promise<PgLibrary | undefined> {
   try {
     const module: { readonly default: unknown } = await import("pg");
     return module.default as PgLibrary;
-  } catch {
-    return undefined;
+  } catch (error) {
+    return absent("pg", error);
   }
 }

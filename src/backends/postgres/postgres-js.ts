@@ -3,6 +3,7 @@ import { connect as connectSocket, type Socket } from "node:net";
 import type { Host } from "../../core/address.js";
 import { nowMs } from "../../core/clock.js";
 import { LockError } from "../../core/errors.js";
+import { absent } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
 import type { Stop } from "../sql/pool.js";
@@ -73,8 +74,8 @@ async function postgresJs(): Promise<Library | undefined> {
   try {
     const module: { readonly default: unknown } = await import("postgres");
     return module.default as Library;
-  } catch {
-    return undefined;
+  } catch (error) {
+    return absent("postgres", error);
   }
 }
 

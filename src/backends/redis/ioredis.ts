@@ -3,6 +3,7 @@ import { installed } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
+import type { Loaded } from "./library.js";
 import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
@@ -44,9 +45,6 @@ interface Module {
   readonly Redis: new (options: object) => Node;
   readonly Cluster: new (nodes: readonly object[], options: object) => Cluster;
 }
-
-/** The second one is made of the first, and is used in the same way. */
-export type IoredisLibrary = "ioredis" | "iovalkey";
 
 const SCAN_COUNT = 500;
 const KEEP_ALIVE_MS = 10_000;
@@ -151,13 +149,16 @@ async function subscribe(
   return { broken, ping: async () => subscriber.ping(), end };
 }
 
-/** A client of our own: nothing is queued while offline and nothing is sent twice behind our back. */
+/**
+ * A client of our own, of ioredis or of iovalkey, which is made of it: nothing is queued while offline and nothing is
+ * sent twice behind our back.
+ */
 export async function openIoredis(
   address: RedisAddress,
   timeoutMs: number,
-  library: IoredisLibrary,
+  { library, module }: Loaded,
 ): Promise<RedisClient> {
-  const { Redis, Cluster } = await load(library);
+  const { Redis, Cluster } = classesOf(module);
   const { username, password, tls, db, hosts } = address;
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
   const common = {
@@ -228,8 +229,7 @@ export async function openIoredis(
 }
 
 /** Before version 5.2 of ioredis the class was only the default export. */
-async function load(library: IoredisLibrary): Promise<Module> {
-  const imported: unknown = await (library === "ioredis" ? import("ioredis") : import("iovalkey"));
+function classesOf(imported: unknown): Module {
   const module = imported as Partial<Module> & { readonly default: Module["Redis"] & Module };
   const Redis = module.Redis ?? module.default;
   return { Redis, Cluster: module.Cluster ?? module.default.Cluster };

@@ -3,6 +3,7 @@ import { installed } from "../../core/installed.js";
 import { hasMethods } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
+import type { Loaded } from "./library.js";
 import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
@@ -214,8 +215,12 @@ async function inTime(subscribing: Promise<Subscription>, timeoutMs: number): Pr
 }
 
 /** A client of our own: nothing is queued while offline. */
-export async function openNodeRedis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
-  const { createClient, createCluster, createSentinel } = (await import("redis")) as unknown as Module;
+export async function openNodeRedis(
+  address: RedisAddress,
+  timeoutMs: number,
+  { library, module }: Loaded,
+): Promise<RedisClient> {
+  const { createClient, createCluster, createSentinel } = module as Module;
   const { username, password, tls, db, hosts, master } = address;
   const reconnectStrategy = (attempt: number) => Math.min((attempt + 1) * 50, 1_000);
   const socket = {
@@ -273,7 +278,7 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
     close().catch(noop);
     throw lastError ?? error;
   }
-  return { ...fromNodeRedis(client, timeoutMs, installed("redis"), close), trouble: () => lastError };
+  return { ...fromNodeRedis(client, timeoutMs, installed(library), close), trouble: () => lastError };
 }
 
 // Without a listener an "error" event would end the process; what fails is told by its command.

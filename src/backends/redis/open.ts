@@ -2,8 +2,9 @@ import { LockError } from "../../core/errors.js";
 import type { RedisClient } from "./client.js";
 import { within } from "./errors.js";
 import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
+import { firstInstalled } from "./library.js";
 import { fromNodeRedis, type NodeRedisLike, openNodeRedis } from "./node-redis.js";
-import { LIBRARIES, type RedisLibrary, type RedisSettings } from "./options.js";
+import { LIBRARIES, type RedisSettings } from "./options.js";
 import type { RedisHost } from "./url.js";
 
 /** The client that was brought, or a new one of our own that is connected. */
@@ -19,9 +20,10 @@ export async function openClient(
       : fromNodeRedis(client as NodeRedisLike, timeoutMs);
   }
   if (address === undefined) throw new Error("neither an address nor a client");
-  const use = await firstInstalled(library === undefined ? LIBRARIES : [library]);
+  const loaded = await firstInstalled(library === undefined ? LIBRARIES : [library]);
   const anywhere = { ...address, hosts: distinct([...address.hosts, ...alsoAt]) };
-  return use === "redis" ? openNodeRedis(anywhere, timeoutMs) : openIoredis(anywhere, timeoutMs, use);
+  const open = loaded.library === "redis" ? openNodeRedis : openIoredis;
+  return open(anywhere, timeoutMs, loaded);
 }
 
 /** Eviction takes keys with an expiry first: that is, locks. */
@@ -46,21 +48,4 @@ export async function refuseEviction(client: RedisClient, timeoutMs: number, whe
 
 function distinct(hosts: readonly RedisHost[]): readonly RedisHost[] {
   return [...new Map(hosts.map((at) => [`${at.host}:${at.port}`, at])).values()];
-}
-
-async function firstInstalled(libraries: readonly RedisLibrary[]): Promise<RedisLibrary> {
-  for (const library of libraries) if (await isInstalled(library)) return library;
-  const install = libraries.map((library) => `npm install ${library}`).join(", or ");
-  throw new LockError("unsupported", `a redis:// URL needs a client library. Install one: ${install}.`);
-}
-
-async function isInstalled(library: RedisLibrary): Promise<boolean> {
-  try {
-    if (library === "ioredis") await import("ioredis");
-    else if (library === "redis") await import("redis");
-    else await import("iovalkey");
-    return true;
-  } catch {
-    return false;
-  }
 }

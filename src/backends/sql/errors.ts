@@ -49,17 +49,15 @@ export function lateError(engine: string, where: string, timeoutMs: number): Loc
 
 /** This connection leads to a server that cannot write; another one may lead to the primary. */
 export class ReadOnlyServerError extends LockError {
+  /** A caller need not know of this class. */
+  static override readonly name = "LockError";
+
   constructor(engine: string, where: string) {
     super(
       "backend",
       `${engine} at ${where}: this server is read-only, as replicas are. Connect to the primary.`,
       { retryable: true },
     );
-  }
-
-  /** A caller need not know of this class. */
-  override get name(): string {
-    return "LockError";
   }
 }
 

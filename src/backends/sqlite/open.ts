@@ -1,3 +1,4 @@
+import { loadNative } from "../../core/installed.js";
 import type { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
@@ -13,15 +14,16 @@ const BUSY_TIMEOUT_MS = 2;
 /** Clocks of different processors may differ by a hair. */
 const CLOCK_SLACK_US = 1_000_000;
 
+interface Libsql {
+  readonly default: new (file: string, options: { timeout: number }) => SqliteDatabase;
+}
+
 /** The library is only needed by those who use this engine. */
 export async function openLibsql(file: string): Promise<SqliteDatabase> {
-  let library: { readonly default: new (file: string, options: { timeout: number }) => SqliteDatabase };
-  try {
-    library = await import("libsql");
-  } catch (cause) {
+  const library = (await loadNative("libsql")) as Libsql | undefined;
+  if (library === undefined) {
     throw unsupported(
-      'the embedded engine needs the package "libsql" for this platform: npm install libsql. Or bring an open database of better-sqlite3.',
-      cause,
+      'the embedded engine needs the package "libsql": npm install libsql. Or bring an open database of better-sqlite3.',
     );
   }
   return new library.default(file, { timeout: BUSY_TIMEOUT_MS });
