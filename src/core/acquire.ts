@@ -118,10 +118,10 @@ class Wait implements PlaceListener, Cancellable {
     try {
       answer = await this.#send();
     } catch (error) {
-      return this.#failed(error, sent.atMs);
-    } finally {
       this.#ask.onAnswer?.();
+      return this.#failed(error, sent.atMs);
     }
+    this.#ask.onAnswer?.(answer);
     this.#answeredMs = nowMs();
     if (answer.state === "granted") {
       this.#place.acknowledge(answer.ticket, answer.remainingMs, sent);
@@ -136,7 +136,6 @@ class Wait implements PlaceListener, Cancellable {
         this.#connection.keeper.answered(this.#place);
         this.#connection.lookout.enter(this);
         this.#connection.lookout.expect(this.name, answer.changeInMs);
-        this.#ask.onWaiting?.(answer.ticket);
         return "sleep";
       case "refused":
         if (this.#ask.waitMs === 0) return "refused";
@@ -269,6 +268,7 @@ class Wait implements PlaceListener, Cancellable {
     this.#connection.leave(this.#place);
     this.#gone = undefined;
     this.#turnedAway = true;
+    this.#ask.onPlaceLost?.(gone, this.#place.ticket ?? 0n);
     this.#capacity.lostPlace(gone.reason);
     this.#turnedAway = false;
     this.#grantedByRing = false;

@@ -1,4 +1,4 @@
-import type { ClaimRequest } from "./backend.js";
+import type { Answer, ClaimRequest, Gone } from "./backend.js";
 import type { Owner } from "./claim.js";
 import type { Connection } from "./connection.js";
 import type { LockKind } from "./events.js";
@@ -27,10 +27,10 @@ export interface Ask {
   readonly maxWaiters: number | undefined;
   /** What its call chain holds already. */
   readonly holds?: Owner["holds"];
-  /** Told whenever the engine has answered that it has to wait. */
-  readonly onWaiting?: ((ticket: bigint) => void) | undefined;
-  /** Told whenever the engine has answered, or has failed to. */
-  readonly onAnswer?: (() => void) | undefined;
+  /** Told whenever the engine has answered; without an answer, when it has failed to. */
+  readonly onAnswer?: ((answer?: Answer) => void) | undefined;
+  /** Told when its place in the queue is gone. It enters the queue again, unless this throws. */
+  readonly onPlaceLost?: ((gone: Gone, ticket: bigint) => void) | undefined;
 }
 
 /** The request that asks for a place, refreshes it, or changes its note. */

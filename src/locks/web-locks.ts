@@ -1,14 +1,18 @@
 import { createHash } from "node:crypto";
 import { onAbort } from "../core/abort.js";
 import { acquire } from "../core/acquire.js";
-import { WHOLE } from "../core/claim.js";
+import type { AnyLease } from "../core/any-lease.js";
+import type { Answer, Gone } from "../core/backend.js";
+import { tokenOf, WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
+import { LeaseLostError } from "../core/errors.js";
 import { type ClaimView, viewOf } from "../core/inspect.js";
 import { type ClaimLease, Lease, SharedLease } from "../core/lease.js";
 import { canonicalName, canonicalPrefix } from "../core/names.js";
 import { LONGEST_NOTE, readOptions } from "../core/options.js";
+import { chainOf } from "../core/reentry.js";
 import { forceAhead } from "./force-release.js";
-import { inOrderOf } from "./in-order.js";
+import { type InOrder, inOrderOf, type Turn } from "./in-order.js";
 import { needsQueue, type Times } from "./lock-options.js";
 import { runHeld } from "./run.js";
 import { readRequest, type WebLockMode, type WebLockOptions, type WebRequest } from "./web-request.js";
@@ -52,14 +56,32 @@ export class WebLocks {
   request<T>(name: string, options: WebLockOptions, callback: WebLockCallback<T>): Promise<Awaited<T>>;
   async request<T>(name: string, ...args: readonly unknown[]): Promise<Awaited<T>> {
     const { options, callback } = readRequest<WebLockCallback<T>>(name, args);
-    options.signal?.throwIfAborted();
-    const lease = await this.#enter(options);
-    if (lease === undefined) return await callback(null);
-    return held(lease, () => callback(Object.freeze({ name: options.name, mode: options.mode })));
+    const { mode, steal, signal } = options;
+    signal?.throwIfAborted();
+    const full = this.#fullName(options.name);
+    const order = inOrderOf(this.#connection);
+    const turn = order.arrive(full, steal);
+    const around = chainOf(undefined)?.lease;
+    if (around !== undefined) lastInside.set(around, turn);
+    try {
+      const lease = await this.#enter(options, full, turn);
+      await turn.first();
+      if (lease === undefined) return started(() => callback(null));
+      if (signal?.aborted) {
+        this.#connection.inBackground(lease.abandon());
+        throw signal.reason;
+      }
+      return held(lease, order, () => callback(Object.freeze({ name: options.name, mode })));
+    } finally {
+      // The callback has been called by now, but has not ended.
+      turn.end();
+    }
   }
 
   async query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }> {
     const connection = this.#connection;
+    connection.assertNotClosed();
+    await inOrderOf(connection).heard();
     connection.assertNotClosed();
     const held: WebLockInfo[] = [];
     const pending: WebLockInfo[] = [];
@@ -84,10 +106,9 @@ export class WebLocks {
     return canonicalName([`#${hash}`], this.#scope);
   }
 
-  async #enter(request: WebRequest): Promise<ClaimLease | undefined> {
+  async #enter(request: WebRequest, full: string, turn: Turn): Promise<ClaimLease | undefined> {
     const { name, mode, ifAvailable, steal, signal } = request;
     const connection = this.#connection;
-    const full = this.#fullName(name);
     const weight = mode === "shared" ? 1 : WHOLE;
     const note = noteOf(name);
     const wait = { wait: ifAvailable ? 0 : Infinity, note };
@@ -96,17 +117,27 @@ export class WebLocks {
       signal === undefined ? wait : { ...wait, signal },
       { ...this.#times, reentrant: false, maxWaiters: undefined },
     );
-    // Whoever takes it away stands at the end of the line first, so that tokens never go back.
-    const takeAway = (ticket: bigint) =>
-      connection.inBackground(forceAhead(connection, full, ticket, { reason: STOLEN }));
-    const hold = await inOrderOf(connection).enter(full, signal, (onAnswer) =>
-      acquire(connection, { ...ask, onAnswer, onWaiting: steal ? takeAway : undefined }),
-    );
+    const onAnswer = (answer?: Answer) => {
+      turn.answered(answer);
+      if (!steal || answer?.state !== "waiting") return;
+      // A request that steals enters at the end of the queue first, so that tokens never go back.
+      connection.inBackground(forceAhead(connection, full, answer.ticket, { reason: STOLEN }));
+    };
+    const onPlaceLost = (gone: Gone, ticket: bigint) => {
+      turn.lostPlace();
+      // On the platform it would have held the lock by then. To steal it back would turn the order around.
+      if (steal && gone.loss === "forced") throw broken(stolenFrom(full, ticket, gone));
+    };
+    await turn.toAsk(signal, connection.closing);
+    const hold = await acquire(connection, { ...ask, onAnswer, onPlaceLost });
     if (hold === undefined) return undefined;
-    // Outside every call chain: whoever asks again inside waits, as it does on the platform.
+    // Outside every call chain: a request for the same name inside it waits, as it does on the platform.
     return mode === "shared" ? new SharedLease(hold, undefined) : new Lease(hold, undefined);
   }
 }
+
+/** The last request that was made inside the callback of that lease. */
+const lastInside = new WeakMap<AnyLease, Turn>();
 
 /** As much of the name as a note can hold: some characters take six in JSON. */
 function noteOf(name: string): string {
@@ -116,27 +147,46 @@ function noteOf(name: string): string {
   }
 }
 
+/** Calls it now, and makes a promise of whatever comes of it. */
+async function started<T>(work: () => T): Promise<Awaited<T>> {
+  return await work();
+}
+
 /** As on the platform, the request fails at once when its lock is broken, whatever its callback still does. */
-function held<T>(lease: ClaimLease, work: () => T): Promise<Awaited<T>> {
+function held<T>(lease: ClaimLease, order: InOrder, work: () => T): Promise<Awaited<T>> {
   return new Promise((resolve, reject) => {
     onAbort(lease.signal, () => reject(broken(lease.signal.reason)));
     let own = false;
+    let released = () => {};
     const working = async (): Promise<Awaited<T>> => {
       try {
         return await work();
       } catch (error) {
         own = true;
         throw error;
+      } finally {
+        // What the callback asked for comes to the engine before the lock is given back.
+        const inside = lastInside.get(lease);
+        if (inside !== undefined && order.unsettled.has(inside)) await order.heard();
+        released = order.releasing();
       }
     };
     // The callback's own error may be the loss of something else.
-    runHeld(lease, working).then(resolve, (error: unknown) => reject(own ? error : broken(error)));
+    runHeld(lease, working)
+      .finally(() => released())
+      .then(resolve, (error: unknown) => reject(own ? error : broken(error)));
   });
 }
 
 function broken(cause: unknown): DOMException {
   const why = cause instanceof Error ? cause.message : String(cause);
   return Object.assign(new DOMException(why, "AbortError"), { cause });
+}
+
+function stolenFrom(name: string, ticket: bigint, { reason, by }: Gone): LeaseLostError {
+  const token = tokenOf(ticket);
+  const message = `lost the lock "${name}" (token ${token}) before the callback was called: ${JSON.stringify(reason)}.`;
+  return new LeaseLostError(name, message, { loss: "forced", token, reason, by });
 }
 
 function infoOf({ note, mode, owner }: ClaimView): WebLockInfo {

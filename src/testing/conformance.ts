@@ -19,6 +19,7 @@ import { reentrancy } from "./suite/reentrancy.js";
 import { seeing } from "./suite/seeing.js";
 import { semaphore } from "./suite/semaphore.js";
 import { web } from "./suite/web.js";
+import { webOrder } from "./suite/web-order.js";
 
 type Suite = Readonly<Record<string, readonly Case[]>>;
 
@@ -47,7 +48,7 @@ const KINDS: Suite = {
   election,
   cells,
   once,
-  "web locks": web,
+  "web locks": [...web, ...webOrder],
   "deadlock detection": deadlocks,
 };
 
