@@ -4,6 +4,15 @@ import { asError, partOf } from "./shape.js";
 
 const found = new Map<string, string>();
 
+/** Not there where a tool has made CommonJS of this package: then no version is known. */
+let resolvePackage: ((name: string) => string) | undefined;
+import("./import-meta.js").then(
+  (module) => {
+    resolvePackage = module.resolvePackage;
+  },
+  () => undefined,
+);
+
 /**
  * A client library as people name it, with its version: `"some-client 1.2.3"`. Without a version if that cannot be found
  * out, as in a program that is one file.
@@ -11,6 +20,7 @@ const found = new Map<string, string>();
 export function installed(library: string): string {
   const known = found.get(library);
   if (known !== undefined) return known;
+  if (resolvePackage === undefined) return library;
   const version = versionOf(library);
   const named = version === undefined ? library : `${library} ${version}`;
   found.set(library, named);
@@ -20,7 +30,7 @@ export function installed(library: string): string {
 /** From its package.json, which lies in the folder of its entry or above, and which it may not export. */
 function versionOf(library: string): string | undefined {
   try {
-    const entry = import.meta.resolve(library);
+    const entry = resolvePackage?.(library);
     for (let up = "./"; up.length < 64; up += "../") {
       const { name, version } = read(new URL(`${up}package.json`, entry));
       if (name === library) return String(version);

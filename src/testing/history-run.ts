@@ -4,7 +4,6 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import type { WorkerBackend } from "./harness.js";
 import type { Operation } from "./history.js";
 import { operationsOf, readRecords, seededRandom } from "./history-records.js";
@@ -50,7 +49,8 @@ export async function recordHistory(plan: HistoryPlan): Promise<RecordedHistory>
     throw new RangeError(`at most ${MOST_PROCESSES} processes for ${LONGEST_MS} ms make a history`);
   }
   const folder = await mkdtemp(join(tmpdir(), "locktender-history-"));
-  const run = new Run(plan, folder);
+  const { scriptPath } = await import("./scripts.js");
+  const run = new Run(plan, folder, scriptPath("./history-worker.js"));
   try {
     await run.start();
     await run.fight();
@@ -72,9 +72,8 @@ class Fighter {
   killed = false;
   stopped = false;
 
-  constructor(job: HistoryJob, otherBuild: string | undefined) {
+  constructor(job: HistoryJob, own: string, otherBuild: string | undefined) {
     this.file = job.file;
-    const own = fileURLToPath(new URL("./history-worker.js", import.meta.url));
     const script = otherBuild === undefined ? own : join(otherBuild, "testing/history-worker.js");
     // Where the module that opens the backend looks for the build.
     const env = otherBuild === undefined ? process.env : { ...process.env, LOCKTENDER_DIST: otherBuild };
@@ -129,13 +128,15 @@ class Fighter {
 class Run {
   readonly #plan: HistoryPlan;
   readonly #folder: string;
+  readonly #script: string;
   readonly #fighters: Fighter[] = [];
   readonly #random: () => number;
   #kills = 0;
   #stops = 0;
 
-  constructor(plan: HistoryPlan, folder: string) {
+  constructor(plan: HistoryPlan, folder: string, script: string) {
     this.#plan = plan;
+    this.#script = script;
     this.#folder = folder;
     this.#random = seededRandom(plan.seed);
     process.on("exit", this.#killAll);
@@ -212,7 +213,7 @@ class Run {
       seed: seed + (index + 1) * 1_000,
       file: join(this.#folder, `${index}.jsonl`),
     };
-    const fighter = new Fighter(job, index % 2 === 1 ? this.#plan.otherBuild : undefined);
+    const fighter = new Fighter(job, this.#script, index % 2 === 1 ? this.#plan.otherBuild : undefined);
     this.#fighters.push(fighter);
     return fighter;
   }

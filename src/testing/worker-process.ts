@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import type { AcquireOptions } from "../core/options.js";
 import type { LocksOptions } from "../locks/locks.js";
 import type { Disguise } from "./disguise.js";
@@ -85,7 +84,8 @@ export class WorkerProcess {
     { skewMs = 0, as, prepare }: WorkerSettings = {},
   ): Promise<WorkerProcess> {
     const execArgv = skewMs === 0 ? [] : ["--import", clockSkew(skewMs)];
-    const script = fileURLToPath(new URL("./worker.js", import.meta.url));
+    const { scriptPath } = await import("./scripts.js");
+    const script = scriptPath("./worker.js");
     const worker = new WorkerProcess(fork(script, { execArgv }), prepare);
     await worker.#call({ op: "start", start: { ...backend, options, as } });
     return worker;

@@ -18,13 +18,14 @@ import {
   type RuntimeRow,
   SERVERS,
   type ServerRow,
+  TEST_TOOLS,
 } from "./matrix.js";
 import { firstOf, npmInstalled, npmServer, npmVersion } from "./npm.js";
 
 /** A row of the table, and how to find out what it says. */
 export interface Job {
   readonly id: string;
-  readonly group: "servers" | "node" | "runtimes" | "clients" | "bundlers" | "failovers";
+  readonly group: "servers" | "node" | "runtimes" | "clients" | "bundlers" | "test-tools" | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
   readonly which: string;
@@ -56,6 +57,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(RUNTIMES).map(([id, row]) => runtimeJob(id, row)),
   ...Object.entries(CLIENTS).map(([id, row]) => clientJob(id, row)),
   ...Object.entries(BUNDLERS).map(([id, row]) => bundlerJob(id, row)),
+  ...Object.entries(TEST_TOOLS).map(([id, row]) => testToolJob(id, row)),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -161,6 +163,21 @@ function bundlerJob(id: string, { product, packages, files }: BundlerRow): Job {
         LOCKTENDER_TEST_BUNDLER: product,
         LOCKTENDER_TEST_BUNDLER_FROM: join(folder, "node_modules"),
       };
+      return { ...here, version: await npmVersion(folder, name), files, env };
+    },
+  };
+}
+
+function testToolJob(id: string, { packages, files }: Omit<BundlerRow, "product">): Job {
+  const name = firstOf(packages);
+  return {
+    id,
+    group: "test-tools",
+    product: "Jest",
+    which: whichOf(packages[name] ?? ""),
+    async prepare() {
+      const folder = await npmInstalled(packages);
+      const env = { LOCKTENDER_TEST_TOOLS_FROM: join(folder, "node_modules") };
       return { ...here, version: await npmVersion(folder, name), files, env };
     },
   };

@@ -33,6 +33,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/clients/mysql2.test.ts",
   "test/clients/node-redis.test.ts",
   "test/clients/pg.test.ts",
+  "test/test-tools/jest.test.ts",
 ];
 
 const backends = (...names: string[]) => names.map((name) => `test/backends/${name}.test.ts`);
@@ -282,6 +283,25 @@ export const BUNDLERS: Readonly<Record<string, BundlerRow>> = {
   esbuild: bundler("esbuild", { esbuild: "0.28.2" }),
   rolldown: bundler("Rolldown", { rolldown: "1.3.2" }),
   vite: bundler("Vite", { vite: "8.3.8" }),
+};
+
+/** What people test their own code with; docs/guide/testing.md says how. */
+export const TEST_TOOLS: Readonly<Record<string, Omit<BundlerRow, "product">>> = {
+  jest: {
+    packages: {
+      jest: "30.5.2",
+      "ts-jest": "29.4.15",
+      typescript: "5.9.3",
+      "@swc/jest": "0.2.39",
+      "@swc/core": "1.16.22",
+      "@babel/core": "8.0.7",
+      "@babel/preset-env": "8.0.7",
+      "@babel/preset-typescript": "8.0.7",
+      "@types/jest": "30.0.0",
+      "@types/node": "20.19.43",
+    },
+    files: ["test/test-tools/jest.test.ts"],
+  },
 };
 
 export interface FailoverRow {
