@@ -61,6 +61,18 @@ export function refusal(code: number, where: string): LockError {
   });
 }
 
+/** The root of the tree is always there: a server that misses it will not get it by being asked again. */
+export function noTree(path: string, error: unknown): LockError {
+  const { message } = error as LockError;
+  return backendError(
+    `${message}, for "${path}", which needs nothing above it. Is this a ZooKeeper server?`,
+    {
+      retryable: false,
+      cause: error,
+    },
+  );
+}
+
 /** The number that a server has refused with, if it was one. */
 export function refusalCode(error: unknown): number | undefined {
   const cause = error instanceof LockError ? error.cause : undefined;
