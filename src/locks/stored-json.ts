@@ -1,4 +1,4 @@
-import { invalidOption } from "../core/errors.js";
+import { backendError, invalidOption } from "../core/errors.js";
 
 /** Small enough for every engine. */
 const MOST_BYTES = 64 * 1024;
@@ -21,4 +21,17 @@ export function jsonText(value: unknown, what: string, name: string): string {
     `${what}: has ${bytes} bytes as JSON, and ${MOST_BYTES} are the most. Keep it elsewhere, and a reference here.`,
     name,
   );
+}
+
+/** What the engine has kept; others may have written there, too. */
+export function storedJson(text: string, name: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw backendError(`what is stored as "${name}" is no JSON, so it was not written by Locktender.`, {
+      name,
+      retryable: false,
+      cause,
+    });
+  }
 }
