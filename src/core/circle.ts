@@ -2,6 +2,7 @@ import type { Owner } from "./claim.js";
 import type { Connection } from "./connection.js";
 import { type ClaimView, describeOwner, type ResourceView } from "./inspect.js";
 import { lookTogether } from "./look.js";
+import { plainText } from "./plain-text.js";
 
 /** Somebody who holds something, and waits for something that the next one of the circle holds. */
 export interface CircleStep {
@@ -153,7 +154,7 @@ export function describeCircle(steps: readonly CircleStep[]): readonly string[] 
     "  they wait for each other in a circle, and none of them can go on:",
     ...steps.map(
       ({ owner, holds, waitsFor }) =>
-        `    ${describeOwner(owner)} holds "${holds}" and waits for "${waitsFor}"`,
+        `    ${describeOwner(owner)} holds "${plainText(holds)}" and waits for "${plainText(waitsFor)}"`,
     ),
     "    take locks in the same order everywhere, or all at once with all()",
   ];

@@ -1,6 +1,7 @@
 import { channel, tracingChannel } from "node:diagnostics_channel";
 import { writable } from "./decimal-json.js";
 import type { LockError, Loss } from "./errors.js";
+import { plainText } from "./plain-text.js";
 
 interface About {
   readonly name: string;
@@ -73,7 +74,7 @@ export class Events {
     // A listener that throws must not break a lock; whoever wrote it still wants to know.
     const warn = (error: unknown) =>
       process.emitWarning(
-        `locktender: onEvent threw on "${event.type}": ${String(error)}`,
+        `locktender: onEvent threw on "${event.type}": ${plainText(String(error))}`,
         "LocktenderWarning",
       );
     try {

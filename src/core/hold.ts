@@ -7,6 +7,7 @@ import { formatMs } from "./duration.js";
 import { LeaseLostError, type Loss } from "./errors.js";
 import { groupOf } from "./names.js";
 import type { Place, PlaceListener } from "./place.js";
+import { plainText, quotedText } from "./plain-text.js";
 
 /** A granted claim: what all leases that entered by it share. It ends when the last of them leaves. */
 export class Hold implements PlaceListener {
@@ -189,8 +190,8 @@ export class Hold implements PlaceListener {
 
   #describe(loss: Loss, gone?: Gone): LeaseLostError {
     const { place } = this;
-    const by = gone?.by === undefined ? "" : ` by ${gone.by}`;
-    const said = gone?.reason === undefined ? "" : `: ${JSON.stringify(gone.reason)}`;
+    const by = gone?.by === undefined ? "" : ` by ${plainText(gone.by)}`;
+    const said = gone?.reason === undefined ? "" : `: ${quotedText(gone.reason)}`;
     const limited = place.fixed || nowMs() >= place.holdLimitMs;
     const story: Readonly<Record<Loss, string>> = {
       expired: limited

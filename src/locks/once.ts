@@ -14,6 +14,7 @@ import {
   waitOption,
 } from "../core/options.js";
 import { pause } from "../core/pause.js";
+import { plainText } from "../core/plain-text.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";
@@ -199,9 +200,13 @@ export class OnlyOnce<T> {
       );
     }
     if (error !== undefined) {
-      throw new OnceError("once-failed", `"${this.#name}" has failed before, and that was kept: ${error}`, {
-        name: this.#name,
-      });
+      throw new OnceError(
+        "once-failed",
+        `"${this.#name}" has failed before, and that was kept: ${plainText(String(error))}`,
+        {
+          name: this.#name,
+        },
+      );
     }
     return { ran: false, value: value as T };
   }

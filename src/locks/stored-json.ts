@@ -1,4 +1,5 @@
 import { backendError, invalidOption } from "../core/errors.js";
+import { plainText } from "../core/plain-text.js";
 
 /** Small enough for every engine. */
 const MOST_BYTES = 64 * 1024;
@@ -10,7 +11,7 @@ export function jsonText(value: unknown, what: string, name: string): string {
     text = JSON.stringify(value);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw invalidOption(`${what}: must be a value that JSON can express: ${why}`, name);
+    throw invalidOption(`${what}: must be a value that JSON can express: ${plainText(why)}`, name);
   }
   if (text === undefined) {
     throw invalidOption(`${what}: must be a value that JSON can express, not ${typeof value}.`, name);

@@ -1,3 +1,4 @@
+import { quotedText } from "../../core/plain-text.js";
 import type { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
@@ -82,7 +83,7 @@ function useWriteAheadLog(db: SqliteDatabase): void {
   const changed = textOf(db, "PRAGMA journal_mode = WAL");
   if (changed === "wal") return;
   throw unsupported(
-    `SQLite cannot use a write-ahead log here (it says "${changed}"): the file system does not let processes share memory.`,
+    `SQLite cannot use a write-ahead log here (it says ${quotedText(changed)}): the file system does not let processes share memory.`,
   );
 }
 

@@ -1,4 +1,6 @@
 import { backendError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
+import { asError } from "../../core/shape.js";
 import { ERROR } from "./protocol.js";
 
 const NAMES: ReadonlyMap<number, string> = new Map([
@@ -106,7 +108,8 @@ export function reachedNobody(error: unknown): boolean {
 
 /** In words, for a connection that could not be made. */
 export function describeFailure(error: unknown): string {
-  const { code = "", message = String(error) } = error as { code?: string; message?: string };
+  const { code = "" } = error as { code?: string };
+  const message = plainText(asError(error).message);
   if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
     return `${code}. Are the servers running, and reachable from here?`;
   }
