@@ -2,6 +2,7 @@ import { inspect } from "node:util";
 import { invalidOption, type LeaseLostError, LockError, type Loss } from "./errors.js";
 import type { Hold } from "./hold.js";
 import type { Leaks } from "./leaks.js";
+import { plainText } from "./plain-text.js";
 
 /** A lease and the leases of the same call chain around it. */
 export interface Frame {
@@ -91,7 +92,7 @@ export abstract class AnyLease {
 
   /** What it stands on is not shown: the id of a claim is a capability. */
   [inspect.custom](): string {
-    return `${this.constructor.name} ${JSON.stringify(this)}`;
+    return plainText(`${this.constructor.name} ${JSON.stringify(this)}`);
   }
 
   toJSON(): { name: string; held: boolean; remainingMs: number } {

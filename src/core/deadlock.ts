@@ -3,6 +3,7 @@ import { admit, type Owner, ticketOf } from "./claim.js";
 import type { Connection } from "./connection.js";
 import { describeOwner } from "./inspect.js";
 import { lookTogether } from "./look.js";
+import { plainText } from "./plain-text.js";
 
 /** A claim of a deadlock: what its process holds, and the name it waits for, which the next step holds. */
 export interface DeadlockStep {
@@ -166,7 +167,7 @@ export function describeDeadlock(steps: readonly DeadlockStep[]): readonly strin
     "  deadlock: they wait for each other, and none of them can go on:",
     ...steps.map(
       ({ owner, holds, waitsFor }) =>
-        `    ${describeOwner(owner)} holds "${holds}" and waits for "${waitsFor}"`,
+        `    ${describeOwner(owner)} holds "${plainText(holds)}" and waits for "${plainText(waitsFor)}"`,
     ),
     "    take locks in the same order everywhere, or all at once with all()",
   ];

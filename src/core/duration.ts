@@ -1,4 +1,5 @@
 import { invalidOption } from "./errors.js";
+import { quotedText } from "./plain-text.js";
 
 export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
@@ -41,7 +42,7 @@ function parse(value: unknown): number | undefined {
 }
 
 function show(value: unknown): string {
-  if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
+  if (typeof value === "string") return quotedText(value.slice(0, 40));
   return typeof value === "object" && value !== null ? "an object" : String(value).slice(0, 40);
 }
 

@@ -1,6 +1,7 @@
 import type { DeadlockStep } from "./deadlock.js";
 import { decimalJson } from "./decimal-json.js";
 import type { ClaimView } from "./inspect.js";
+import { plainMessage, plainText } from "./plain-text.js";
 import { asError, partOf } from "./shape.js";
 
 export type LockErrorCode =
@@ -43,7 +44,7 @@ export class LockError extends Error {
   readonly retryable: boolean;
 
   constructor(code: LockErrorCode, message: string, options: LockErrorOptions = {}) {
-    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    super(plainMessage(message), "cause" in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.lock = options.name;
     this.retryable = options.retryable ?? false;
@@ -180,5 +181,5 @@ export function backendError(message: string, options: LockErrorOptions & { retr
 /** A rejected value as an error of ours, whatever a client library threw. */
 export function asLockError(error: unknown, what: string): LockError {
   if (isLockError(error)) return error;
-  return backendError(`${what}: ${asError(error).message}`, { retryable: true, cause: error });
+  return backendError(`${what}: ${plainText(asError(error).message)}`, { retryable: true, cause: error });
 }

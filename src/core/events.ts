@@ -1,5 +1,6 @@
 import { channel, tracingChannel } from "node:diagnostics_channel";
 import type { LockError, Loss } from "./errors.js";
+import { plainText } from "./plain-text.js";
 
 /** What a name is used as. */
 export type LockKind = "mutex" | "read" | "write" | "semaphore" | "election" | "once" | "web";
@@ -96,7 +97,7 @@ export class Events {
     // A listener that throws must not break a lock; whoever wrote it still wants to know.
     const warn = (error: unknown) =>
       process.emitWarning(
-        `locktender: onEvent threw on "${event.type}": ${String(error)}`,
+        `locktender: onEvent threw on "${event.type}": ${plainText(String(error))}`,
         "LocktenderWarning",
       );
     try {

@@ -6,6 +6,7 @@ import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
 import { LeaseLostError, type Loss } from "./errors.js";
 import type { Place, PlaceListener } from "./place.js";
+import { plainText, quotedText } from "./plain-text.js";
 
 /** A granted claim: what all leases that entered by it share. It ends when the last of them leaves. */
 export class Hold implements PlaceListener {
@@ -186,8 +187,8 @@ export class Hold implements PlaceListener {
 
   #describe(loss: Loss, told?: Partial<Force>): LeaseLostError {
     const { place } = this;
-    const by = told?.by === undefined ? "" : ` by ${told.by}`;
-    const said = told?.reason === undefined ? "" : `: ${JSON.stringify(told.reason)}`;
+    const by = told?.by === undefined ? "" : ` by ${plainText(told.by)}`;
+    const said = told?.reason === undefined ? "" : `: ${quotedText(told.reason)}`;
     const limited = place.fixed || nowMs() >= place.holdLimitMs;
     const story: Readonly<Record<Loss, string>> = {
       expired: limited

@@ -3,6 +3,7 @@ import { admit, type Owner, tokenOf, WHOLE } from "./claim.js";
 import type { DeadlockStep } from "./deadlock.js";
 import { writable } from "./decimal-json.js";
 import { formatMs } from "./duration.js";
+import { plainText, quotedText } from "./plain-text.js";
 
 /** A claim as people may see it: everything but its id. */
 export interface ClaimView {
@@ -49,11 +50,11 @@ function claimView(claim: ClaimRecord, capacity: number): ClaimView {
 
 /** `billing on web-3, process 4711` */
 export function describeOwner({ service, host, pid }: Owner): string {
-  return `${service === undefined ? host : `${service} on ${host}`}, process ${pid}`;
+  return plainText(`${service === undefined ? host : `${service} on ${host}`}, process ${pid}`);
 }
 
 /** `billing on web-3, process 4711, for 12.4 s (token 17…, note "nightly run", 8 s left unless renewed)` */
 export function describeHolder(claim: ClaimView): string {
-  const note = claim.note === "" ? "" : `, note ${JSON.stringify(claim.note)}`;
+  const note = claim.note === "" ? "" : `, note ${quotedText(claim.note)}`;
   return `${describeOwner(claim.owner)}, for ${formatMs(claim.ageMs)} (token ${claim.token}${note}, ${formatMs(claim.remainingMs)} left unless renewed)`;
 }

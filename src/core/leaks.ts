@@ -3,6 +3,7 @@ import { nowMs } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
 import type { Hold } from "./hold.js";
+import { quotedText } from "./plain-text.js";
 
 /** What is done about a lease that its program has lost track of. */
 export type OnLeak = "warn" | "release";
@@ -88,7 +89,7 @@ export class Leaks {
         ? "To see where it was acquired: connect(url, { captureStacks: true })."
         : `It was acquired here:\n${stack}`;
     process.emitWarning(
-      `a lease on ${JSON.stringify(name)} was garbage-collected after ${formatMs(heldMs)} without being released. ${then} Release it in a finally block, use run() or "await using", or acquire it with { keep: true } if it is meant to last. ${where}`,
+      `a lease on ${quotedText(name)} was garbage-collected after ${formatMs(heldMs)} without being released. ${then} Release it in a finally block, use run() or "await using", or acquire it with { keep: true } if it is meant to last. ${where}`,
       { type: "LocktenderWarning", code: "LOCKTENDER_LEAK" },
     );
   }

@@ -1,4 +1,5 @@
 import { LockError } from "./errors.js";
+import { quotedText } from "./plain-text.js";
 
 /** A name as one string, or as parts that are joined without ever meeting another list of parts. */
 export type LockName = string | readonly string[];
@@ -16,7 +17,7 @@ export function canonicalName(name: LockName, scope: readonly string[] = []): st
   const full = scope.length === 0 ? joined : `${joinParts(scope)}:${joined}`;
   if (Buffer.byteLength(full) > LONGEST_BYTES) {
     throw invalidName(
-      `the name ${JSON.stringify(`${full.slice(0, 40)}…`)} has ${Buffer.byteLength(full)} bytes; at most ${LONGEST_BYTES} are allowed. Hash what is long.`,
+      `the name ${quotedText(`${full.slice(0, 40)}…`)} has ${Buffer.byteLength(full)} bytes; at most ${LONGEST_BYTES} are allowed. Hash what is long.`,
     );
   }
   return full;
@@ -49,10 +50,10 @@ function checkText(text: unknown, what: string): string {
   }
   if (text === "") throw invalidName(`${what} must not be empty.`);
   if (CONTROL.test(text))
-    throw invalidName(`${what} must not contain control characters: ${JSON.stringify(text.slice(0, 60))}.`);
+    throw invalidName(`${what} must not contain control characters: ${quotedText(text.slice(0, 60))}.`);
   // A lone surrogate has no UTF-8 form: two different strings would become one name on the engine.
   if (!text.isWellFormed())
-    throw invalidName(`${what} must be well-formed Unicode: ${JSON.stringify(text.slice(0, 60))}.`);
+    throw invalidName(`${what} must be well-formed Unicode: ${quotedText(text.slice(0, 60))}.`);
   return text;
 }
 

@@ -2,6 +2,7 @@ import type { AnyLease } from "./any-lease.js";
 import type { Ask } from "./ask.js";
 import { type Duration, durationMs } from "./duration.js";
 import { invalidOption } from "./errors.js";
+import { quotedText } from "./plain-text.js";
 import { resizeIn } from "./resizing.js";
 
 const SHORTEST_TTL_MS = 20;
@@ -85,7 +86,7 @@ export function knownOptions(options: object, known: ReadonlySet<string>, where:
   for (const key of Object.keys(options)) {
     if (!known.has(key)) {
       throw invalidOption(
-        `${where}: there is no option "${key.slice(0, 40)}". Known are ${[...known].join(", ")}.`,
+        `${where}: there is no option ${quotedText(key.slice(0, 40))}. Known are ${[...known].join(", ")}.`,
       );
     }
   }

@@ -1,6 +1,9 @@
 import type { Owner } from "./claim.js";
 
-/** What is written beside a claim for people, where engines keep claims as nodes or keys that others may write, too. */
+// What is stored beside a claim for people to see. Others may write there, too, and it decides nothing: what cannot be
+// read is shown as that of another program, and must not hide the other claims.
+
+/** Where engines keep claims as nodes or keys. */
 export interface Shown {
   readonly owner: Owner;
   readonly note: string;
@@ -13,9 +16,32 @@ export const STRANGER: Owner = { instance: "another program", host: "unknown", p
 
 /** `undefined`: not written by us. */
 export function readShown<T extends Shown>(text: Buffer): T | undefined {
+  const read = parsed(text.toString()) as Partial<T> | undefined;
+  if (typeof read !== "object" || read === null || typeof read.bell !== "string") return undefined;
+  return { ...read, owner: shownOwner(read.owner), note: shownNote(read.note) } as T;
+}
+
+export function shownOwner(value: unknown): Owner {
+  if (typeof value !== "object" || value === null) return STRANGER;
+  const { service, instance, version, host, pid } = value as Partial<Record<keyof Owner, unknown>>;
+  const texts = [instance, host, service ?? "", version ?? ""];
+  const isOwner = texts.every((text) => typeof text === "string") && typeof pid === "number";
+  return isOwner ? (value as Owner) : STRANGER;
+}
+
+export function shownNote(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** A time that another process has written down. */
+export function shownMs(value: unknown, otherwise: number): number {
+  return typeof value === "number" && Number.isFinite(value) ? value : otherwise;
+}
+
+/** What a text says as JSON; `undefined` if nothing. */
+export function parsed(text: unknown): unknown {
   try {
-    const read = JSON.parse(text.toString()) as Partial<T>;
-    return typeof read.bell === "string" && typeof read.owner === "object" ? (read as T) : undefined;
+    return typeof text === "string" ? JSON.parse(text) : undefined;
   } catch {
     return undefined;
   }

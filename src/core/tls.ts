@@ -1,6 +1,7 @@
 import { createSecureContext } from "node:tls";
 import { invalidOption } from "./errors.js";
 import { knownOptions } from "./options.js";
+import { plainText } from "./plain-text.js";
 
 /** PEM texts: who signed the servers, and who we are. */
 export interface TlsOptions {
@@ -33,7 +34,7 @@ export function readTls(tls: TlsOptions): TlsTexts {
     // Else it would fail at each attempt to connect, and look like an outage.
     createSecureContext(texts);
   } catch (error) {
-    throw invalidOption(`tls: these texts cannot be used: ${(error as Error).message}.`);
+    throw invalidOption(`tls: these texts cannot be used: ${plainText((error as Error).message)}.`);
   }
   return texts;
 }

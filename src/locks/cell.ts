@@ -3,7 +3,7 @@ import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { checkSignal, knownOptions } from "../core/options.js";
 import { pause } from "../core/pause.js";
-import { jsonText } from "./stored-json.js";
+import { jsonText, storedJson } from "./stored-json.js";
 
 /** A value with the version at which it was read. */
 export interface Versioned<T> {
@@ -51,7 +51,7 @@ export class Cell<T> {
   async read(): Promise<Versioned<T> | undefined> {
     this.#connection.assertNotClosed(this.name);
     const stored = await this.#store.read(this.name);
-    return stored && { value: JSON.parse(stored.text) as T, version: stored.version };
+    return stored && { value: storedJson(stored.text, this.name) as T, version: stored.version };
   }
 
   write(value: T, options: CellWriteOptions = {}): Promise<CellWrite<T>> {

@@ -14,10 +14,11 @@ import {
   waitOption,
 } from "../core/options.js";
 import { pause } from "../core/pause.js";
+import { plainText } from "../core/plain-text.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";
-import { jsonText } from "./stored-json.js";
+import { jsonText, storedJson } from "./stored-json.js";
 
 export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "ttl" | "note"> {
   /** How long the result is remembered. */
@@ -127,7 +128,7 @@ export class OnlyOnce<T> {
 
   async #known(): Promise<Once<T> | undefined> {
     const cell = await this.#cells.read(this.#name);
-    return cell && this.#opened(readStored(cell.text));
+    return cell && this.#opened(readStored(cell.text, this.#name));
   }
 
   /** Also who has lost the lock meanwhile stores what it has, unless somebody else was first. */
@@ -168,7 +169,7 @@ export class OnlyOnce<T> {
     return insist(lease, async () => {
       if ((await store(null)) !== undefined) return own;
       const cell = await this.#cells.read(this.#name);
-      const first = cell && readStored(cell.text);
+      const first = cell && readStored(cell.text, this.#name);
       if (first !== undefined && first.token !== own.token) return first;
       // An attempt of ours that has failed, as for want of replicas, has to be confirmed.
       if (cell !== undefined && (await store(cell.version)) !== undefined) return own;
@@ -200,17 +201,21 @@ export class OnlyOnce<T> {
       );
     }
     if (error !== undefined) {
-      throw new OnceError("once-failed", `"${this.#name}" has failed before, and that was kept: ${error}`, {
-        name: this.#name,
-      });
+      throw new OnceError(
+        "once-failed",
+        `"${this.#name}" has failed before, and that was kept: ${plainText(String(error))}`,
+        {
+          name: this.#name,
+        },
+      );
     }
     return { ran: false, value: value as T };
   }
 }
 
 /** A cell of that name may hold anything, also nothing. */
-function readStored(text: string): Stored {
-  return (JSON.parse(text) ?? {}) as Stored;
+function readStored(text: string, name: string): Stored {
+  return (storedJson(text, name) ?? {}) as Stored;
 }
 
 function unlessOutage(error: unknown): undefined {

@@ -1,3 +1,5 @@
+import { quotedText } from "../core/plain-text.js";
+
 export type WebLockMode = "exclusive" | "shared";
 
 /** As `LockOptions` of the platform. */
@@ -30,7 +32,7 @@ export function readRequest<F>(
   }
   const { mode = "exclusive", ifAvailable, steal, signal } = (dictionary ?? {}) as WebLockOptions;
   if (mode !== "exclusive" && mode !== "shared") {
-    throw new TypeError(`request: mode must be "exclusive" or "shared", not "${String(mode)}".`);
+    throw new TypeError(`request: mode must be "exclusive" or "shared", not ${quotedText(String(mode))}.`);
   }
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw new TypeError("request: signal must be an AbortSignal.");

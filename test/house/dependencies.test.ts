@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** Engines that are made of another one's clients, and the files that they may import for it. */
 const BORROWED: Readonly<Record<string, readonly string[]>> = {
-  "backends/quorum": ["bell", "client", "ioredis", "keys", "link", "node-redis", "options"].map(
+  "backends/quorum": ["bell", "client", "ioredis", "keys", "link", "node-redis", "options", "replies"].map(
     (file) => `backends/redis/${file}.ts`,
   ),
 };

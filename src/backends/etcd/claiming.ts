@@ -7,6 +7,7 @@ import { granted } from "./granting.js";
 import { isStill, type ListedClaim } from "./keys.js";
 import type { Long } from "./messages.js";
 import { EtcdPlace } from "./place.js";
+import { notEtcd } from "./replies.js";
 
 const MOST_ATTEMPTS = 20;
 
@@ -45,11 +46,13 @@ export class Claiming {
       }
       const [, own, line] = responses;
       const [kv] = own?.response_range?.kvs ?? [];
-      place.ticket = BigInt(kv?.create_revision ?? 0);
-      place.madeMs = nowMs();
-      this.#desk.forcing.listen(header.revision);
+      // What was just written is there, and in line: else nothing of this answer can be relied on.
       const seen = place.line.read(line?.response_range);
       const at = seen.findIndex(({ id }) => id === place.id);
+      if (kv === undefined || seen.length === 0 || (whole && at === -1)) throw notEtcd();
+      place.ticket = BigInt(kv.create_revision);
+      place.madeMs = nowMs();
+      this.#desk.forcing.listen(header.revision);
       // Of a claim that was there already, from an earlier request, the newest two do not tell who is ahead.
       if (!whole && at !== seen.length - 1) return this.ask(request, place);
       const ahead = seen.slice(0, at);
@@ -58,7 +61,7 @@ export class Claiming {
         await this.#desk.leaving.release(place);
         return refusal;
       }
-      return this.#answer(request, place, ahead, kv?.mod_revision ?? "0");
+      return this.#answer(request, place, ahead, kv.mod_revision);
     }
     throw tooBusy(request.name);
   }

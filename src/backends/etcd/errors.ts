@@ -1,4 +1,6 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
+import { asError } from "../../core/shape.js";
 
 /** The codes of gRPC that are told apart here. */
 export const CODE = {
@@ -64,7 +66,7 @@ export function etcdError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const code = codeOf(error);
   const { details } = error as GrpcError;
-  const text = (details || (error instanceof Error ? error.message : String(error))).replace(/\.$/, "");
+  const text = plainText(details || asError(error).message).replace(/\.$/, "");
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const full = code === CODE.resourceExhausted && /space exceeded/.test(text);
   const retryable = OVERTAKEN.test(text) || (!full && (code === undefined || !FINAL.has(code)));

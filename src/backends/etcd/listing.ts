@@ -1,5 +1,5 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { readShown, STRANGER } from "../../core/shown.js";
+import { readShown, STRANGER, shownMs } from "../../core/shown.js";
 import { encodeName, type KeyRange, keysUnder, type ListedClaim, readClaimKey } from "./keys.js";
 import { capacityOf, Line } from "./line.js";
 import type { LeaseRest, Long } from "./messages.js";
@@ -83,7 +83,7 @@ function claimRecord(claim: ListedClaim, remaining: ReadonlyMap<Long, number>): 
     weight,
     owner: value?.owner ?? STRANGER,
     note: value?.note ?? "",
-    ageMs: value === undefined ? 0 : Date.now() - (value.granted ?? value.came),
+    ageMs: Date.now() - shownMs(value?.granted ?? value?.came, Date.now()),
     remainingMs: remaining.get(kv.lease) ?? 0,
   };
 }

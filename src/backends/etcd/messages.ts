@@ -225,6 +225,7 @@ export interface TxnRequest {
 
 export interface ResponseOp {
   readonly response_range?: RangeResponse;
+  readonly response_put?: object;
   readonly response_delete_range?: { readonly deleted: Long };
 }
 
@@ -265,5 +266,5 @@ export interface WatchResponse {
   readonly canceled: boolean;
   readonly compact_revision: Long;
   readonly cancel_reason: string;
-  readonly events: readonly { readonly type: number; readonly kv: KeyValue }[];
+  readonly events: readonly { readonly type: number; readonly kv: KeyValue | null }[];
 }

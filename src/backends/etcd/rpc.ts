@@ -17,6 +17,7 @@ import type {
   WatchResponse,
 } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
+import { checkGrant, checkLease, checkRange, checkTxn } from "./replies.js";
 
 export type WatchStream = Stream<WatchRequest, WatchResponse>;
 
@@ -52,24 +53,24 @@ export class EtcdRpc {
     this.#login = new Login(() => this.#authenticate({ name: username, password }));
   }
 
-  range(request: RangeRequest): Promise<RangeResponse> {
-    return this.#call("KV", "Range", request);
+  async range(request: RangeRequest): Promise<RangeResponse> {
+    return checkRange(await this.#call("KV", "Range", request));
   }
 
-  txn(request: TxnRequest): Promise<TxnResponse> {
-    return this.#call("KV", "Txn", request);
+  async txn(request: TxnRequest): Promise<TxnResponse> {
+    return checkTxn(await this.#call("KV", "Txn", request), request);
   }
 
-  grantLease(ttlS: number): Promise<LeaseResponse> {
-    return this.#call("Lease", "LeaseGrant", { TTL: ttlS });
+  async grantLease(ttlS: number): Promise<LeaseResponse> {
+    return checkGrant(await this.#call("Lease", "LeaseGrant", { TTL: ttlS }));
   }
 
   revokeLease(id: Long): Promise<unknown> {
     return this.#call("Lease", "LeaseRevoke", { ID: id });
   }
 
-  timeToLive(id: Long, keys = false): Promise<LeaseRest> {
-    return this.#call("Lease", "LeaseTimeToLive", { ID: id, keys });
+  async timeToLive(id: Long, keys = false): Promise<LeaseRest> {
+    return checkLease(await this.#call<LeaseRest>("Lease", "LeaseTimeToLive", { ID: id, keys }), id);
   }
 
   /** One question on a stream of its own, so that an answer can only be the answer to it. */
@@ -81,7 +82,7 @@ export class EtcdRpc {
       const { timeoutMs } = this.#settings;
       const method = ["Lease", "LeaseKeepAlive"] as const;
       const stream = await this.#stream<{ ID: Long }, LeaseResponse>(endpoint, method, token, timeoutMs);
-      return await new Promise((resolve, reject) => {
+      const answer = await new Promise<LeaseResponse>((resolve, reject) => {
         stream.once("data", (answer: LeaseResponse) => {
           endpoint.heard();
           resolve(answer);
@@ -92,6 +93,7 @@ export class EtcdRpc {
         stream.on("error", reject);
         stream.write({ ID: id });
       });
+      return checkLease(answer, id);
     } catch (error) {
       throw this.#failed(endpoint, error, token, sentMs);
     }

@@ -149,6 +149,8 @@ export class Watcher {
       void this.#look();
     }
     for (const { type, kv } of events) {
+      // An event of no key is none of etcd's: a new stream goes on where this one stood.
+      if (kv === null) return false;
       if (standing.from !== undefined) standing.from = BigInt(kv.mod_revision) + 1n;
       watched.on({ deleted: type === EVENT_DELETE, kv });
     }

@@ -1,4 +1,5 @@
 import { backendError, LockError } from "../../core/errors.js";
+import { quotedText } from "../../core/plain-text.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
 
 export const ENGINE = "MySQL";
@@ -84,7 +85,7 @@ function isFatal(error: unknown): boolean {
 export function charsetError(found: string): LockError {
   return new LockError(
     "unsupported",
-    `the pool's connections speak "${found}", in which different names could become one. Let the pool have charset: "utf8mb4".`,
+    `the pool's connections speak ${quotedText(found)}, in which different names could become one. Let the pool have charset: "utf8mb4".`,
   );
 }
 

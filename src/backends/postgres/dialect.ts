@@ -1,4 +1,7 @@
+import { listIn } from "../../core/reply.js";
+import { partOf } from "../../core/shape.js";
 import type { Row } from "../sql/link.js";
+import { readBy, textOf } from "../sql/replies.js";
 import {
   isRow,
   type Kind,
@@ -60,10 +63,11 @@ export function columnsOf({ answer }: Routine): readonly string[] {
 const SEPARATOR = "\u001f";
 
 /** The rows that a call has brought. */
-export function rowsOf({ answer }: Routine, rows: readonly unknown[]): readonly Row[] {
-  if (!isRow(answer)) return rows as readonly Row[];
+export function rowsOf({ answer }: Routine, result: { readonly rows: unknown }): readonly Row[] {
+  const rows = readBy(listIn, partOf(result, "rows")) as readonly Row[];
+  if (!isRow(answer)) return rows;
   return rows.map((row) => {
-    const parts = (row as { readonly answer: string }).answer.split(SEPARATOR);
+    const parts = textOf(row, "answer").split(SEPARATOR);
     return Object.fromEntries(answer.map((column, index) => [column, parts[index] || null]));
   });
 }

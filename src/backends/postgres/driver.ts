@@ -36,7 +36,7 @@ export function postgresDriver(
     open: () => openPool(settings, onLibrary),
     call: (client, routine, values) => {
       return client.query({ ...known(routine), values }).then(
-        ({ rows }) => rowsOf(routine, rows),
+        (result) => rowsOf(routine, result),
         (error: unknown) => {
           if (prepares && isUnprepared(error)) {
             prepares = false;

@@ -1,4 +1,5 @@
 import { LockError } from "../../core/errors.js";
+import { quotedText } from "../../core/plain-text.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
 import { codeOf } from "../sql/errors.js";
 
@@ -67,6 +68,6 @@ export function explain(error: unknown): Explanation {
 export function isolationError(found: string): LockError {
   return new LockError(
     "unsupported",
-    `PostgreSQL runs this user's transactions as "${found}", where what others have just committed cannot be seen. Let default_transaction_isolation be "read committed" for it (ALTER ROLE … SET).`,
+    `PostgreSQL runs this user's transactions as ${quotedText(found)}, where what others have just committed cannot be seen. Let default_transaction_isolation be "read committed" for it (ALTER ROLE … SET).`,
   );
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Force } from "../../core/backend.js";
-import { decodeText } from "../sql/replies.js";
+import { parsed } from "../../core/shown.js";
+import { forceOf } from "../sql/replies.js";
 import type { Watching } from "../sql/watching.js";
 
 /** Where one process listens. */
@@ -19,13 +20,9 @@ export function tellClaim(watching: Watching, payload: string): void {
   else if (force !== undefined) watching.tell(id, { state: "gone", loss: "forced", ticket, ...force });
 }
 
+/** `undefined`: not written by our routines. Every user of the database may notify a channel. */
 function parseForce(json: string): Force | undefined {
-  try {
-    const { reason, by } = JSON.parse(json) as { reason?: unknown; by?: unknown };
-    if (typeof reason !== "string") return undefined;
-    return { reason: decodeText(reason), ...(typeof by === "string" ? { by: decodeText(by) } : undefined) };
-  } catch {
-    // Not written by our routines: every user of the database may notify a channel.
-    return undefined;
-  }
+  const { reason, by } = (parsed(json) ?? {}) as { reason?: unknown; by?: unknown };
+  const force = forceOf(reason, by);
+  return force.reason === undefined ? undefined : { ...force, reason: force.reason };
 }

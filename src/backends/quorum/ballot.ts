@@ -1,5 +1,6 @@
 import type { Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
+import { bitIn } from "../../core/reply.js";
 import { startTimer } from "../../core/timer.js";
 import { gather, type Reply, SOON, type Soon } from "./gather.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
@@ -198,10 +199,10 @@ export class Ballot {
     });
   }
 
-  async #settle(node: QuorumNode, ticket: number, ...how: "raise"[]): Promise<boolean> {
+  #settle(node: QuorumNode, ticket: number, ...how: "raise"[]): Promise<boolean> {
     const { keys, id, attempt, retentionMs } = this.#candidate;
     const args = [id, String(attempt), String(ticket), String(retentionMs), ...how];
-    return Number(await node.run(SCRIPTS.settle, keys.slice(0, 2), args)) === 1;
+    return node.run(SCRIPTS.settle, keys.slice(0, 2), args, bitIn);
   }
 
   /** It came when everything was decided: it joins what was granted, or is given back. */

@@ -4,6 +4,7 @@ import { gather, SOON } from "./gather.js";
 import { lockKeys, quorumChannel, rungAs } from "./keys.js";
 import { type QuorumNode, SCRIPTS } from "./node.js";
 import type { QuorumSettings } from "./options.js";
+import { readReleased } from "./replies.js";
 import { failuresOf, noQuorum } from "./reports.js";
 import { majorityOf } from "./tally.js";
 
@@ -89,7 +90,7 @@ export class Leaving {
     const args = [id, String(attempt), String(retentionMs), `${quorumChannel(prefix)} ${rungAs(name)}`];
     if (typeof ending === "object") args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
     else if (ending !== undefined) args.push(ending);
-    const told = node.run(SCRIPTS.release, lockKeys(prefix, name), args).then(Number);
+    const told = node.run(SCRIPTS.release, lockKeys(prefix, name), args, readReleased);
     const forget = () => void this.#underWay.delete(told);
     this.#underWay.add(told);
     told.then(forget, forget);

@@ -22,8 +22,8 @@ export async function recordOf(
   const majority = majorityOf(nodes.length);
   const claims = await gather<QuorumNode, readonly ClaimRecord[], readonly ClaimRecord[]>({
     nodes,
-    ask: async (node) =>
-      readClaims(name, await node.run(SCRIPTS.list, lockKeys(settings.prefix, name), []), node.where),
+    ask: (node) =>
+      node.run(SCRIPTS.list, lockKeys(settings.prefix, name), [], (reply) => readClaims(name, reply)),
     timeoutMs: settings.timeoutMs,
     decide: (replies, over) => {
       const seen = replies.flatMap((reply) => (reply && "answer" in reply ? [reply.answer] : []));

@@ -3,6 +3,7 @@ import { backendError, invalidOption } from "../../core/errors.js";
 import { makeScript, type RedisClient, runScript, type Script, type Subscription } from "../redis/client.js";
 import { RedisLink } from "../redis/link.js";
 import type { RedisSettings } from "../redis/options.js";
+import { readReply } from "../redis/replies.js";
 import { bornKey, LUA } from "./keys.js";
 import type { QuorumSettings } from "./options.js";
 import { type Greeting, readGreeting, readVote, type Vote } from "./replies.js";
@@ -49,8 +50,13 @@ export class QuorumNode {
     return this.#link.library;
   }
 
-  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#ask((client) => runScript(client, script, keys, args));
+  async run<T>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    return readReply(await this.#ask((client) => runScript(client, script, keys, args)), read, this.where);
   }
 
   /** Who is there, and since when it remembers. Can declare that nothing has been lost there. */
@@ -86,7 +92,7 @@ export class QuorumNode {
     });
     return asked.then(
       (reply) => {
-        const vote = readVote(reply, grantMs, this.where);
+        const vote = readReply(reply, (vote) => readVote(vote, grantMs), this.where);
         if (vote.state !== "granted") return vote;
         this.aheadUs = vote.atUs - sentMs * 1000;
         return sentLate ? { ...vote, sentLate } : vote;
@@ -124,7 +130,7 @@ export class QuorumNode {
    */
   async #meet(client: RedisClient, declaration: readonly string[]) {
     const reply = await runScript(client, SCRIPTS.greet, [this.#bornKey], declaration);
-    const greeting = readGreeting(reply, this.where);
+    const greeting = readReply(reply, readGreeting, this.where);
     const twin = this.#all.find((other) => other !== this && other.#runId === greeting.runId);
     if (twin !== undefined) {
       this.#doubt();

@@ -26,7 +26,7 @@ export function renewAll(
   const timesMs = claims.map(({ ttlMs }) => timeoutOf(ttlMs));
   return gather<QuorumNode, Answers, readonly Renewal[]>({
     nodes,
-    ask: async (node) => readExtensions(await node.run(SCRIPTS.renew, keys, args), node.where),
+    ask: (node) => node.run(SCRIPTS.renew, keys, args, (reply) => readExtensions(reply, claims.length)),
     // One that is nearly over must not cost the others theirs: each has its own time.
     timeoutMs: Math.max(...timesMs),
     decide: (replies, over) => {

@@ -1,7 +1,6 @@
 import type { ClaimRecord, Gone } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
-import { backendError } from "../../core/errors.js";
-import { parseForce } from "../redis/bell.js";
+import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../core/reply.js";
+import { goneIn, msIn, readWho } from "../redis/replies.js";
 
 // What the scripts of one node answer. A client of the caller's may be set up to give numbers as text.
 
@@ -35,69 +34,72 @@ export interface Greeting {
 export type Extension = { readonly state: "held"; readonly remainingMs: number } | Gone;
 
 /** A claim that was granted with all that it asked for is answered by its ticket and the time alone. */
-export function readVote(reply: unknown, grantMs: number, where: string): Vote {
-  const [state, first, second, third] = listOf(reply, where);
-  if (Number(state) > 0)
-    return { state: "granted", ticket: Number(state), atUs: Number(first), remainingMs: grantMs };
+export function readVote(reply: unknown, grantMs: number): Vote {
+  const [state, first, second, third] = listIn(reply);
   switch (state) {
     case "granted":
-      return { state, ticket: Number(first), atUs: Number(second), remainingMs: Number(third) / 1000 };
+      return { state, ticket: numberOfTicket(first), atUs: numberIn(second), remainingMs: msIn(third) };
     case "refused":
-      return {
-        state,
-        by: String(first),
-        ageMs: Number(second) / 1000,
-        changeInMs: Number(third) / 1000,
-      };
+      return { state, by: textIn(first), ageMs: msIn(second), changeInMs: msIn(third) };
     case "young":
-      return { state, votesInMs: Number(first) / 1000 };
+      return { state, votesInMs: msIn(first) };
     case "max-ttl":
-      return { state, agreedMs: Number(first) };
+      return { state, agreedMs: countIn(first) };
     case "gone":
-      return toGone(String(first));
+      return goneIn(first);
     default:
-      throw notOurs(where);
+      return {
+        state: "granted",
+        ticket: numberOfTicket(state),
+        atUs: numberIn(first),
+        remainingMs: grantMs,
+      };
   }
 }
 
-export function readGreeting(reply: unknown, where: string): Greeting {
-  const [runId, born] = listOf(reply, where).map(String);
-  if (runId === undefined || born === undefined) throw notOurs(where);
+export function readGreeting(reply: unknown): Greeting {
+  const [runId, born] = listIn(reply).map(textIn);
+  if (runId === undefined || born === undefined) throw unlike("who is there");
   return { runId, born, unused: born.startsWith("new ") };
 }
 
-export function readExtensions(reply: unknown, where: string): readonly Extension[] {
-  return listOf(reply, where).map((one) => {
-    const [state, value] = listOf(one, where);
-    if (state === "held") return { state, remainingMs: Number(value) / 1000 };
-    if (state === "gone") return toGone(String(value));
-    throw notOurs(where);
+/** One for each claim, in their order. */
+export function readExtensions(reply: unknown, claims: number): readonly Extension[] {
+  const extensions = listIn(reply).map(readExtension);
+  if (extensions.length !== claims) throw unlike("one answer for each claim");
+  return extensions;
+}
+
+function readExtension(reply: unknown): Extension {
+  const [state, value] = listIn(reply);
+  if (state === "held") return { state, remainingMs: msIn(value) };
+  if (state === "gone") return goneIn(value);
+  throw unlike("a state of a claim");
+}
+
+/** Nothing was there; it was; or it was, and somebody else had asked for it. */
+export function readReleased(reply: unknown): 0 | 1 | 2 {
+  const released = countIn(reply);
+  if (released !== 0 && released !== 1 && released !== 2) throw unlike("0, 1 or 2");
+  return released;
+}
+
+export function readClaims(name: string, reply: unknown): readonly ClaimRecord[] {
+  return listIn(reply).map((one) => {
+    const [id, ticket, weight, who, age, remaining] = listIn(one);
+    return {
+      name,
+      id: textIn(id),
+      ticket: ticketIn(ticket),
+      weight: countIn(weight),
+      ...readWho(who),
+      ageMs: msIn(age),
+      remainingMs: msIn(remaining),
+    };
   });
 }
 
-export function readClaims(name: string, reply: unknown, where: string): readonly ClaimRecord[] {
-  return listOf(reply, where).map((one) => {
-    const [id, ticket, weight, who, ageUs, remainingUs] = listOf(one, where);
-    const [owner, note] = JSON.parse(String(who)) as [Owner, string];
-    const [ageMs, remainingMs] = [Number(ageUs) / 1000, Number(remainingUs) / 1000];
-    const shape = { ticket: BigInt(Number(ticket)), weight: Number(weight) };
-    return { name, id: String(id), ...shape, owner, note, ageMs, remainingMs };
-  });
-}
-
-function listOf(reply: unknown, where: string): readonly unknown[] {
-  if (!Array.isArray(reply)) throw notOurs(where);
-  return reply;
-}
-
-function toGone(forced: string): Gone {
-  return forced === ""
-    ? { state: "gone", loss: "taken" }
-    : { state: "gone", loss: "forced", ...parseForce(forced) };
-}
-
-function notOurs(where: string): Error {
-  return backendError(`the answer of ${where} is not one of our scripts'. Is this a Redis server?`, {
-    retryable: false,
-  });
+/** It is below 2 ** 53 for as long as clocks count in µs. */
+function numberOfTicket(value: unknown): number {
+  return Number(ticketIn(value));
 }

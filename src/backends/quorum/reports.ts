@@ -1,5 +1,6 @@
 import { formatMs } from "../../core/duration.js";
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
 import type { Reply } from "./gather.js";
 import type { QuorumNode } from "./node.js";
@@ -64,7 +65,7 @@ function describe({ node, error, votesInMs }: Report): string {
   if (votesInMs !== undefined) {
     return `${node.where} has lost its memory or is new, and votes in ${formatMs(votesInMs)}`;
   }
-  const text = asError(error).message;
+  const text = isLockError(error) ? error.message : plainText(asError(error).message);
   return text.includes(node.where) ? text : `${node.where}: ${text}`;
 }
 

@@ -2,9 +2,15 @@ import { randomBytes } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
 import type { TicketFloor } from "../../core/ticket-floor.js";
 import type { RedisSettings } from "./options.js";
+import { readCell, readVersion } from "./replies.js";
 
 /** Runs the script on the key of that name, to change it with the id of the change. */
-export type RunCell = (name: string, args: readonly string[], id?: string) => Promise<unknown>;
+export type RunCell = <T>(
+  name: string,
+  args: readonly string[],
+  read: (reply: unknown) => T,
+  id?: string,
+) => Promise<T>;
 
 export class RedisCells implements CellStore {
   readonly #run: RunCell;
@@ -17,10 +23,8 @@ export class RedisCells implements CellStore {
     this.#times = [String(Math.ceil(timeoutMs)), String(retentionMs)];
   }
 
-  async read(name: string): Promise<StoredCell | undefined> {
-    const reply = (await this.#run(name, [])) as readonly string[];
-    const [version, text] = reply;
-    return version === undefined || text === undefined ? undefined : { version: BigInt(version), text };
+  read(name: string): Promise<StoredCell | undefined> {
+    return this.#run(name, [], readCell);
   }
 
   async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
@@ -28,10 +32,8 @@ export class RedisCells implements CellStore {
     const kept = keepMs === undefined ? "0" : String(Math.ceil(keepMs));
     const args = [expected, kept, ...this.#times, String(this.#floor.lowest())];
     const id = randomBytes(9).toString("base64url");
-    const reply = await this.#run(name, text === undefined ? args : [...args, text], id);
-    if (reply === null) return undefined;
-    const version = BigInt(String(reply));
-    this.#floor.observe(version);
+    const version = await this.#run(name, text === undefined ? args : [...args, text], readVersion, id);
+    if (version !== undefined) this.#floor.observe(version);
     return version;
   }
 }

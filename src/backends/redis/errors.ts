@@ -1,4 +1,5 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
 
@@ -42,7 +43,7 @@ export function clearer(error: unknown, trouble: unknown): unknown {
 export function redisError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const inner = innermost(error);
-  const text = (inner.message || inner.name).replace(/\.$/, "");
+  const text = plainText(inner.message || inner.name).replace(/\.$/, "");
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const retryable = !FINAL.test(text) || READ_ONLY.test(text);
   return backendError(`Redis at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {

@@ -12,6 +12,7 @@ import type {
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
 import { backendError } from "../../core/errors.js";
+import { bitIn } from "../../core/reply.js";
 import { TicketFloor } from "../../core/ticket-floor.js";
 import { Bell } from "./bell.js";
 import { RedisCells } from "./cells.js";
@@ -22,7 +23,7 @@ import { RedisLink } from "./link.js";
 import { tryFewerKeys } from "./migration.js";
 import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
 import { Replication } from "./replication.js";
-import { readAnswer, readPage, readRenewals } from "./replies.js";
+import { readAnswer, readPage, readRenewals, readReply } from "./replies.js";
 
 export type { IoredisLike } from "./ioredis.js";
 export type { NodeRedisLike } from "./node-redis.js";
@@ -54,7 +55,7 @@ class RedisBackend implements Backend {
     this.#settings = settings;
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
-    this.cells = new RedisCells((...change) => this.#runCell(...change), settings, this.#floor);
+    this.cells = new RedisCells((...asked) => this.#runCell(...asked), settings, this.#floor);
     this.#link = new RedisLink(settings, () => this.#bell.renew());
     this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
     this.#bell = new Bell(bellChannel(settings.prefix), settings.timeoutMs, async (channel, onMessage) =>
@@ -97,7 +98,8 @@ class RedisBackend implements Backend {
     const keys = claims.flatMap(({ name }) => this.#keys.of(name).all);
     const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
     const all = [String(this.#settings.retentionMs), ...args];
-    const renewals = await this.#run(SCRIPTS.renew, keys, all, readRenewals);
+    const read = (reply: unknown) => readRenewals(reply, claims.length);
+    const renewals = await this.#run(SCRIPTS.renew, keys, all, read);
     if (renewals.some(({ state }) => state !== "gone")) this.#link.wrote();
     return renewals;
   }
@@ -109,7 +111,7 @@ class RedisBackend implements Backend {
     if (forced) args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
     else if (ending !== undefined) args.push(ending);
     const touched = forced ? keys.all : keys.usual;
-    const wasThere = await this.#run(SCRIPTS.release, touched, args, (reply) => Number(reply) === 1);
+    const wasThere = await this.#run(SCRIPTS.release, touched, args, bitIn);
     if (wasThere) this.#link.wrote();
     return wasThere;
   }
@@ -177,28 +179,22 @@ class RedisBackend implements Backend {
       if (!client.clustered) return answered;
       return answered.catch((error: unknown) => tryFewerKeys(error, client, script, keys, args));
     });
-    return asked.then((reply) => this.#read(reply, read));
+    return asked.then((reply) => readReply(reply, read));
   }
 
-  async #runCell(name: string, args: readonly string[], change?: string): Promise<unknown> {
+  async #runCell<T>(
+    name: string,
+    args: readonly string[],
+    read: (reply: unknown) => T,
+    change?: string,
+  ): Promise<T> {
     const key = cellKey(this.#settings.prefix, name);
     const keys = change === undefined ? [key] : [key, `${key}:${change}`];
     const link = change === undefined ? this.#link : this.#claimLink;
-    const reply = await this.#run(SCRIPTS.cell, keys, args, (answer) => answer, link);
-    if (change !== undefined && reply !== null && this.#settings.replicas > 0)
+    const answer = await this.#run(SCRIPTS.cell, keys, args, read, link);
+    if (change !== undefined && answer !== undefined && this.#settings.replicas > 0)
       await this.#replicate(name, key);
-    return reply;
-  }
-
-  #read<T>(reply: unknown, read: (reply: unknown) => T): T {
-    try {
-      return read(reply);
-    } catch (cause) {
-      throw backendError("the answer is not one of our scripts'. Is this a Redis server?", {
-        retryable: false,
-        cause,
-      });
-    }
+    return answer;
   }
 
   /** Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. */

@@ -1,9 +1,11 @@
 import { GIVEN } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
+import { countIn } from "../../core/reply.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
 import type { Loaded } from "./library.js";
+import { readReply, readScan } from "./replies.js";
 import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
@@ -23,13 +25,7 @@ interface Node extends IoredisLike {
   ping(): Promise<unknown>;
   select(db: number): Promise<unknown>;
   info(section: string): Promise<string>;
-  scan(
-    cursor: string,
-    match: "MATCH",
-    pattern: string,
-    count: "COUNT",
-    number: number,
-  ): Promise<[string, string[]]>;
+  scan(cursor: string, match: "MATCH", pattern: string, count: "COUNT", number: number): Promise<unknown>;
   duplicate(overrides: object): Node;
   pipeline(commands: readonly (readonly (string | number)[])[]): {
     exec(): Promise<readonly [Error | null, unknown][] | null>;
@@ -83,15 +79,16 @@ export function fromIoredis(
         .exec();
       const [error, acknowledged] = results?.[1] ?? [new Error("WAIT was not answered"), 0];
       if (error !== null) throw error;
-      return Number(acknowledged);
+      return readReply(acknowledged, countIn);
     },
     async *scan(pattern) {
       for (const node of masters()) {
         let cursor = "0";
         do {
-          const [next, keys] = await node.scan(cursor, "MATCH", pattern, "COUNT", SCAN_COUNT);
-          cursor = next;
-          yield keys;
+          const reply = await node.scan(cursor, "MATCH", pattern, "COUNT", SCAN_COUNT);
+          const page = readReply(reply, readScan);
+          cursor = page.cursor;
+          yield page.keys;
         } while (cursor !== "0");
       }
     },

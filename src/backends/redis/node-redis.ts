@@ -1,9 +1,11 @@
 import { GIVEN } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
+import { countIn } from "../../core/reply.js";
 import { hasMethods } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
 import type { Loaded } from "./library.js";
+import { readReply, readScan } from "./replies.js";
 import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
 
@@ -90,16 +92,17 @@ export function fromNodeRedis(
     evalSha: (script, keys, args) => given.evalSha(script.sha, { keys: [...keys], arguments: [...args] }),
     evalText: (script, keys, args) => given.eval(script.lua, { keys: [...keys], arguments: [...args] }),
     async waitForReplicas(key, replicas, timeoutMs) {
-      return Number(await shape.sendByKey(key, ["WAIT", String(replicas), String(timeoutMs)]));
+      const reply = await shape.sendByKey(key, ["WAIT", String(replicas), String(timeoutMs)]);
+      return readReply(reply, countIn);
     },
     async *scan(pattern) {
       for (const send of shape.masters()) {
         let cursor = "0";
         do {
           const reply = await send(["SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT]);
-          const [next, keys] = reply as [string, string[]];
-          cursor = String(next);
-          yield keys;
+          const page = readReply(reply, readScan);
+          cursor = page.cursor;
+          yield page.keys;
         } while (cursor !== "0");
       }
     },

@@ -1,4 +1,5 @@
 import { LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
 import type { RedisClient } from "./client.js";
 import { within } from "./errors.js";
 import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
@@ -42,7 +43,7 @@ export async function refuseEviction(client: RedisClient, timeoutMs: number, whe
   if (policy === undefined) return;
   throw new LockError(
     "unsupported",
-    `Redis at ${where} has maxmemory-policy ${policy}, so it may evict locks when its memory is full. Set maxmemory-policy noeviction, use a server of their own for locks, or accept it with { eviction: "accept" }.`,
+    `Redis at ${where} has maxmemory-policy ${plainText(policy)}, so it may evict locks when its memory is full. Set maxmemory-policy noeviction, use a server of their own for locks, or accept it with { eviction: "accept" }.`,
   );
 }
 

@@ -1,67 +1,91 @@
 import type { Answer, ClaimRecord, Gone, Renewal } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
+import type { StoredCell } from "../../core/cells.js";
+import { backendError, type LockError } from "../../core/errors.js";
+import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../core/reply.js";
+import { parsed, shownNote, shownOwner } from "../../core/shown.js";
 import { parseForce } from "./bell.js";
 
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A
 // client of the caller's may be set up to give numbers as text.
 
-type ClaimReply =
-  | number
-  | ["granted", number, number]
-  | ["waiting", number, number, number]
-  | ["refused"]
-  | ["queue-full", number]
-  | ["capacity-mismatch", number]
-  | ["gone", string];
-type RenewReply = ["held", number] | ["waiting", number, number] | ["gone", string];
-type ListReply = [
-  capacity: number,
-  next: number,
-  ...claims: [string, number, number, string, number, number][],
-];
+/** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
+export function readReply<T>(reply: unknown, read: (reply: unknown) => T, where = ""): T {
+  try {
+    return read(reply);
+  } catch (cause) {
+    throw notOurs(where, cause);
+  }
+}
+
+function notOurs(where: string, cause: unknown): LockError {
+  const of = where === "" ? "" : ` of ${where}`;
+  return backendError(`the answer${of} is not one of our scripts'. Is this a Redis server?`, {
+    retryable: false,
+    cause,
+  });
+}
 
 /** A claim that was granted with all that it asked for is answered by its ticket alone. */
-export function readAnswer(given: unknown, grantMs: number): Answer {
-  const reply = given as ClaimReply;
-  if (!Array.isArray(reply)) return { state: "granted", ticket: BigInt(reply), remainingMs: grantMs };
-  switch (reply[0]) {
+export function readAnswer(reply: unknown, grantMs: number): Answer {
+  if (!Array.isArray(reply)) return { state: "granted", ticket: ticketIn(reply), remainingMs: grantMs };
+  const [state, first, second, third] = reply as readonly unknown[];
+  switch (state) {
     case "granted":
-      return { state: "granted", ticket: BigInt(reply[1]), remainingMs: reply[2] / 1000 };
+      return { state, ticket: ticketIn(first), remainingMs: msIn(second) };
     case "waiting":
-      return {
-        state: "waiting",
-        ticket: BigInt(reply[1]),
-        remainingMs: reply[2] / 1000,
-        changeInMs: reply[3] / 1000,
-      };
+      return { state, ticket: ticketIn(first), remainingMs: msIn(second), changeInMs: msIn(third) };
     case "refused":
-      return { state: "refused" };
+      return { state };
     case "queue-full":
-      return { state: "queue-full", waiters: Number(reply[1]) };
+      return { state, waiters: countIn(first) };
     case "capacity-mismatch":
-      return { state: "capacity-mismatch", capacity: Number(reply[1]) };
+      return { state, capacity: countIn(first) };
     case "gone":
-      return toGone(reply[1]);
+      return goneIn(first);
     default:
-      throw new TypeError("not an answer to a claim");
+      throw unlike("a state of a claim");
   }
 }
 
-export function readRenewals(reply: unknown): readonly Renewal[] {
-  return (reply as RenewReply[]).map(toRenewal);
+/** One for each claim, in their order. */
+export function readRenewals(reply: unknown, claims: number): readonly Renewal[] {
+  const renewals = listIn(reply).map(readRenewal);
+  if (renewals.length !== claims) throw unlike("one answer for each claim");
+  return renewals;
 }
 
-function toRenewal(reply: RenewReply): Renewal {
-  switch (reply[0]) {
+function readRenewal(reply: unknown): Renewal {
+  const [state, first, second] = listIn(reply);
+  switch (state) {
     case "held":
-      return { state: "held", remainingMs: reply[1] / 1000 };
+      return { state, remainingMs: msIn(first) };
     case "waiting":
-      return { state: "waiting", remainingMs: reply[1] / 1000, changeInMs: reply[2] / 1000 };
+      return { state, remainingMs: msIn(first), changeInMs: msIn(second) };
     case "gone":
-      return toGone(reply[1]);
+      return goneIn(first);
     default:
-      throw new TypeError("not an answer to a renewal");
+      throw unlike("a state of a claim");
   }
+}
+
+/** Nothing, or the version and the text. */
+export function readCell(reply: unknown): StoredCell | undefined {
+  const [version, text, ...rest] = listIn(reply);
+  if (version === undefined && text === undefined) return undefined;
+  if (rest.length > 0) throw unlike("a cell");
+  return { version: ticketIn(version), text: textIn(text) };
+}
+
+/** The new version; nothing if it was not as expected. */
+export function readVersion(reply: unknown): bigint | undefined {
+  return reply === null ? undefined : ticketIn(reply);
+}
+
+/** What SCAN answers: where to go on, which may be a number of 64 bits, and keys. */
+export function readScan(reply: unknown): { readonly cursor: string; readonly keys: readonly string[] } {
+  const [cursor, keys] = listIn(reply);
+  if (!/^\d{1,20}$/.test(String(cursor))) throw unlike("a cursor");
+  return { cursor: String(cursor), keys: listIn(keys).map(textIn) };
 }
 
 /** One page of a lock's claims, and where the next one begins. */
@@ -72,20 +96,39 @@ export interface Page {
 }
 
 export function readPage(name: string, reply: unknown): Page {
-  const [capacity, next, ...claims] = reply as ListReply;
+  const [capacity, next, ...claims] = listIn(reply);
   return {
-    capacity: Number(capacity),
-    next: Number(next),
-    claims: claims.map(([id, ticket, weight, who, ageUs, remainingUs]) => {
-      const [owner, note] = JSON.parse(who.slice(who.indexOf(" ") + 1)) as [Owner, string];
-      const [ageMs, remainingMs] = [ageUs / 1000, remainingUs / 1000];
-      return { name, id, ticket: BigInt(ticket), weight: Number(weight), owner, note, ageMs, remainingMs };
+    capacity: countIn(capacity),
+    next: countIn(next),
+    claims: claims.map((claim) => {
+      const [id, ticket, weight, who, age, remaining] = listIn(claim);
+      const channelAndJson = textIn(who);
+      return {
+        name,
+        id: textIn(id),
+        ticket: ticketIn(ticket),
+        weight: countIn(weight),
+        ...readWho(channelAndJson.slice(channelAndJson.indexOf(" ") + 1)),
+        ageMs: msIn(age),
+        remainingMs: msIn(remaining),
+      };
     }),
   };
 }
 
-function toGone(forced: string): Gone {
-  return forced === ""
+/** Who has made a claim, and its note, as the claimant has written it. */
+export function readWho(json: unknown): Pick<ClaimRecord, "owner" | "note"> {
+  const who = parsed(json);
+  const [owner, note]: readonly unknown[] = Array.isArray(who) ? who : [];
+  return { owner: shownOwner(owner), note: shownNote(note) };
+}
+
+export function msIn(us: unknown): number {
+  return numberIn(us) / 1000;
+}
+
+export function goneIn(forced: unknown): Gone {
+  return textIn(forced) === ""
     ? { state: "gone", loss: "taken" }
-    : { state: "gone", loss: "forced", ...parseForce(forced) };
+    : { state: "gone", loss: "forced", ...parseForce(textIn(forced)) };
 }

@@ -17,7 +17,7 @@ import { SqlCells } from "./cells.js";
 import type { SqlLink } from "./link.js";
 import { Poller } from "./poller.js";
 import { inOrder, listOf, us } from "./renewals.js";
-import { encodeText, numberOf, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
+import { bitOf, encodeText, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
 import { claim, leave, names, records, renew } from "./routines.js";
 import { Sweeper } from "./sweeper.js";
 import { Watching } from "./watching.js";
@@ -117,7 +117,7 @@ export class SqlBackend implements Backend {
       this.#floor.lowest(),
     ]);
     this.#poller.left(claim.name, force !== undefined);
-    return numberOf(row, "was_there") === 1;
+    return bitOf(row, "was_there");
   }
 
   async *list(

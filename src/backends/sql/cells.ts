@@ -2,7 +2,7 @@ import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
 import type { TicketFloor } from "../../core/ticket-floor.js";
 import type { SqlLink } from "./link.js";
 import { us } from "./renewals.js";
-import { bigintOf, numberOf, textOf } from "./replies.js";
+import { bitOf, textOf, ticketOf } from "./replies.js";
 import { readCell, writeCell } from "./routines.js";
 import type { Sweeper } from "./sweeper.js";
 
@@ -20,7 +20,7 @@ export class SqlCells implements CellStore {
   async read(name: string): Promise<StoredCell | undefined> {
     const [row] = await this.#link.call(readCell, [name]);
     if (row === undefined) return undefined;
-    return { version: bigintOf(row, "version"), text: textOf(row, "body") };
+    return { version: ticketOf(row, "version"), text: textOf(row, "body") };
   }
 
   async write(name: string, { text, ifVersion, keepMs = 0 }: CellChange): Promise<bigint | undefined> {
@@ -29,8 +29,8 @@ export class SqlCells implements CellStore {
     const values = [name, expected, deletes, text ?? null, us(keepMs), this.#floor.lowest()];
     const [row] = await this.#link.call(writeCell, values);
     this.#sweeper.used();
-    const drawn = bigintOf(row, "drawn");
+    const drawn = ticketOf(row, "drawn");
     this.#floor.observe(drawn);
-    return numberOf(row, "written") === 1 ? drawn : undefined;
+    return bitOf(row, "written") ? drawn : undefined;
   }
 }

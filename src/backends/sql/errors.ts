@@ -1,4 +1,5 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
 import type { Explanation } from "./driver.js";
 
@@ -15,7 +16,7 @@ export function explained(
   if (isLockError(error)) return error;
   const inner = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
   const { isServers, passes, advice } = explain(inner);
-  const text = textOf(inner).replace(/\.$/, "");
+  const text = plainText(textOf(inner)).replace(/\.$/, "");
   const certificate = !isServers && /certificate|self.signed|SSL|secure connection/i.test(text);
   const told = certificate ? TLS_ADVICE : advice;
   return backendError(`${engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {

@@ -1,6 +1,6 @@
 import { startTimer } from "../../core/timer.js";
 import type { Row, SqlLink } from "./link.js";
-import { goneOf, numberOf, textOf } from "./replies.js";
+import { countOf, goneOf, textOf, ticketOf } from "./replies.js";
 import { poll } from "./routines.js";
 import type { Watched, Watching } from "./watching.js";
 
@@ -141,9 +141,9 @@ export class Poller {
   #told(asked: readonly Watched[], rows: readonly Row[]): boolean {
     const ahead = new Map<string, number>();
     for (const row of rows) {
-      const ticket = textOf(row, "ticket");
-      if (row.kind !== "forced") ahead.set(`${ticket} ${textOf(row, "name")}`, numberOf(row, "ahead"));
-      else this.#watching.tellForced(textOf(row, "id"), BigInt(ticket), goneOf(row));
+      const ticket = ticketOf(row, "ticket");
+      if (row.kind !== "forced") ahead.set(`${ticket} ${textOf(row, "name")}`, countOf(row, "ahead"));
+      else this.#watching.tellForced(textOf(row, "id"), ticket, goneOf(row));
     }
     let moved = false;
     const first = new Set<string>();

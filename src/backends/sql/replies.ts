@@ -1,6 +1,7 @@
-import type { Answer, ClaimRecord, Gone, Renewal } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
+import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
+import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../core/reply.js";
+import { parsed, shownNote, shownOwner } from "../../core/shown.js";
 import type { Row } from "./link.js";
 
 /** Texts of users are kept as JSON, since databases do not take every character. */
@@ -8,28 +9,30 @@ export function encodeText(text: string): string {
   return JSON.stringify(text);
 }
 
-export function decodeText(text: string): string {
-  return JSON.parse(text) as string;
+/** `undefined`: not written by us. */
+export function decodeText(json: unknown): string | undefined {
+  const text = parsed(json);
+  return typeof text === "string" ? text : undefined;
 }
 
 export function readAnswer(row: Row | undefined): Answer {
   const verdict = row?.verdict;
   switch (verdict) {
     case "granted":
-      return { state: verdict, ticket: bigintOf(row, "ticket"), remainingMs: msOf(row, "remaining_us") };
+      return { state: verdict, ticket: ticketOf(row, "ticket"), remainingMs: msOf(row, "remaining_us") };
     case "waiting":
       return {
         state: verdict,
-        ticket: bigintOf(row, "ticket"),
+        ticket: ticketOf(row, "ticket"),
         remainingMs: msOf(row, "remaining_us"),
         changeInMs: msOf(row, "change_us"),
       };
     case "refused":
       return { state: verdict };
     case "queue-full":
-      return { state: verdict, waiters: numberOf(row, "waiters") };
+      return { state: verdict, waiters: countOf(row, "waiters") };
     case "capacity-mismatch":
-      return { state: verdict, capacity: numberOf(row, "live_capacity") };
+      return { state: verdict, capacity: countOf(row, "live_capacity") };
     case "gone":
       return goneOf(row);
     default:
@@ -51,11 +54,11 @@ export function readRecord(name: string, row: Row): ClaimRecord & { readonly cap
   return {
     name,
     id: textOf(row, "id"),
-    ticket: bigintOf(row, "ticket"),
-    weight: numberOf(row, "weight"),
-    capacity: numberOf(row, "capacity"),
-    owner: JSON.parse(textOf(row, "owner")) as Owner,
-    note: decodeText(textOf(row, "note")),
+    ticket: ticketOf(row, "ticket"),
+    weight: countOf(row, "weight"),
+    capacity: countOf(row, "capacity"),
+    owner: shownOwner(parsed(row.owner)),
+    note: shownNote(decodeText(row.note)),
     ageMs: msOf(row, "age_us"),
     remainingMs: msOf(row, "remaining_us"),
   };
@@ -64,35 +67,53 @@ export function readRecord(name: string, row: Row): ClaimRecord & { readonly cap
 /** Why it is gone; without a reason, nobody knows. */
 export function goneOf(row: Row | undefined): Gone {
   if (typeof row?.reason !== "string") return { state: "gone", loss: "taken" };
-  const by = typeof row.by_whom === "string" ? { by: decodeText(row.by_whom) } : undefined;
-  return { state: "gone", loss: "forced", reason: decodeText(row.reason), ...by };
+  return { state: "gone", loss: "forced", ...forceOf(row.reason, row.by_whom) };
+}
+
+/** What an operator said, as far as it can be read: that the claim was taken away is certain. */
+export function forceOf(reason: unknown, by: unknown): Partial<Force> {
+  const said = { reason: decodeText(reason), by: decodeText(by) };
+  return Object.fromEntries(Object.entries(said).filter(([, text]) => text !== undefined));
 }
 
 export function textOf(row: Row | undefined, column: string): string {
-  const value = row?.[column];
-  if (typeof value !== "string") throw strange();
-  return value;
+  return readBy(textIn, row?.[column]);
 }
 
-export function numberOf(row: Row | undefined, column: string): number {
-  const value = row?.[column];
-  const number = typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN;
-  if (!Number.isFinite(number)) throw strange();
-  return number;
+export function countOf(row: Row | undefined, column: string): number {
+  return readBy(countIn, row?.[column]);
 }
 
-export function bigintOf(row: Row | undefined, column: string): bigint {
-  const value = row?.[column];
-  if (typeof value !== "string" && typeof value !== "number") throw strange();
-  return BigInt(value);
+export function bitOf(row: Row | undefined, column: string): boolean {
+  return readBy(bitIn, row?.[column]);
+}
+
+/** A ticket, or the version of a cell. */
+export function ticketOf(row: Row | undefined, column: string): bigint {
+  return readBy(ticketIn, row?.[column]);
+}
+
+/** The names in a list that is one text. */
+export function namesOf(row: Row | undefined, column: string): readonly string[] {
+  return readBy((json) => listIn(parsed(json)).map(textIn), row?.[column]);
 }
 
 function msOf(row: Row | undefined, column: string): number {
-  return numberOf(row, column) / 1000;
+  return readBy(numberIn, row?.[column]) / 1000;
 }
 
-function strange(): Error {
+/** What is none of our routines' is an error, and never an answer. */
+export function readBy<T>(read: (value: unknown) => T, value: unknown): T {
+  try {
+    return read(value);
+  } catch (cause) {
+    throw strange(cause);
+  }
+}
+
+function strange(cause: unknown = unlike("a verdict")): Error {
   return backendError("the answer is not one of our routines'. Has somebody changed them?", {
     retryable: false,
+    cause,
   });
 }

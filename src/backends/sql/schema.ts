@@ -1,6 +1,8 @@
 import { Patience } from "../../core/patience.js";
+import { countIn } from "../../core/reply.js";
 import type { Driver } from "./driver.js";
 import { tooNewError } from "./errors.js";
+import { readBy } from "./replies.js";
 import { REVISION } from "./routines.js";
 
 /** Making tables waits for all other processes that want to make them. */
@@ -22,7 +24,8 @@ export async function ensureSchema<Connection>(
   use: Use<Connection>,
 ): Promise<void> {
   const check = (breaking: unknown) => {
-    if (Number(breaking) > REVISION) throw tooNewError(schema.what, Number(breaking), REVISION);
+    const found = readBy(countIn, breaking);
+    if (found > REVISION) throw tooNewError(schema.what, found, REVISION);
   };
   const isThere = async (connection: Connection): Promise<boolean> => {
     try {

@@ -1,6 +1,6 @@
 import { nowMs } from "../../core/clock.js";
 import type { SqlLink } from "./link.js";
-import { numberOf, textOf } from "./replies.js";
+import { countOf, namesOf } from "./replies.js";
 import { sweep, tidy } from "./routines.js";
 
 /** At most this many names per visit: the transaction stays short. */
@@ -55,14 +55,14 @@ export class Sweeper {
     const after = this.#after;
     for (;;) {
       const [row] = await this.#link.call(sweep, [after, NAMES_PER_VISIT, this.#retentionUs]);
-      this.#after = numberOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
-      const abandoned = JSON.parse(textOf(row, "abandoned")) as readonly string[];
+      this.#after = countOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
+      const abandoned = namesOf(row, "abandoned");
       if (abandoned.length > 0) {
         const list = abandoned.map((name) => ({ name }));
         await this.#link.call(tidy, [JSON.stringify(list)]);
       }
       // Every claim may have been left behind: no name is passed over before it is tidied up.
-      if (abandoned.length < ABANDONED_PER_LOOK) return numberOf(row, "forgotten") > NAMES_PER_VISIT / 2;
+      if (abandoned.length < ABANDONED_PER_LOOK) return countOf(row, "forgotten") > NAMES_PER_VISIT / 2;
     }
   }
 }

@@ -1,4 +1,5 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
 
 interface Kind {
@@ -99,7 +100,7 @@ export function explain(error: unknown, name: string): LockError {
   if (isLockError(error)) return error;
   const kind = kindOf(error);
   const { message } = asError(error);
-  return backendError(`${name} failed: ${kind?.story ?? message}`, {
+  return backendError(`${name} failed: ${kind?.story ?? plainText(message)}`, {
     retryable: kind?.retryable ?? false,
     cause: error,
   });

@@ -1,4 +1,5 @@
 import { loadNative } from "../../core/installed.js";
+import { quotedText } from "../../core/plain-text.js";
 import type { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
@@ -84,7 +85,7 @@ function useWriteAheadLog(db: SqliteDatabase): void {
   const changed = textOf(db, "PRAGMA journal_mode = WAL");
   if (changed === "wal") return;
   throw unsupported(
-    `SQLite cannot use a write-ahead log here (it says "${changed}"): the file system does not let processes share memory.`,
+    `SQLite cannot use a write-ahead log here (it says ${quotedText(changed)}): the file system does not let processes share memory.`,
   );
 }
 

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
+import { plainText } from "../../core/plain-text.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import type { SqliteDatabase } from "./database.js";
 import { defaultFile } from "./files.js";
@@ -60,5 +61,8 @@ function sourceOf({ file, database }: SqliteOptions): Pick<LockFileOptions, "nam
   }
   // Absolute, so that it stays the same file when the process changes its directory.
   const path = file === undefined ? defaultFile() : resolve(file);
-  return { name: `the lock file ${path}`, source: { file: path, createFolder: file === undefined } };
+  return {
+    name: `the lock file ${plainText(path)}`,
+    source: { file: path, createFolder: file === undefined },
+  };
 }

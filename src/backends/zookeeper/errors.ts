@@ -1,4 +1,6 @@
 import { backendError, LockError } from "../../core/errors.js";
+import { plainText } from "../../core/plain-text.js";
+import { asError } from "../../core/shape.js";
 import { ERROR } from "./protocol.js";
 
 const NAMES: ReadonlyMap<number, string> = new Map([
@@ -61,6 +63,18 @@ export function refusal(code: number, where: string): LockError {
   });
 }
 
+/** The root of the tree is always there: a server that misses it will not get it by being asked again. */
+export function noTree(path: string, error: unknown): LockError {
+  const { message } = error as LockError;
+  return backendError(
+    `${message}, for "${path}", which needs nothing above it. Is this a ZooKeeper server?`,
+    {
+      retryable: false,
+      cause: error,
+    },
+  );
+}
+
 /** The number that a server has refused with, if it was one. */
 export function refusalCode(error: unknown): number | undefined {
   const cause = error instanceof LockError ? error.cause : undefined;
@@ -94,7 +108,8 @@ export function reachedNobody(error: unknown): boolean {
 
 /** In words, for a connection that could not be made. */
 export function describeFailure(error: unknown): string {
-  const { code = "", message = String(error) } = error as { code?: string; message?: string };
+  const { code = "" } = error as { code?: string };
+  const message = plainText(asError(error).message);
   if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
     return `${code}. Are the servers running, and reachable from here?`;
   }

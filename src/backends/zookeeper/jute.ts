@@ -53,7 +53,7 @@ export class JuteWriter {
   }
 }
 
-/** Reads the same. Whoever reads past the end gets a RangeError: then it was no message of ZooKeeper. */
+/** Reads the same. To read past the end is an error: then it was no message of ZooKeeper. */
 export class JuteReader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -63,25 +63,21 @@ export class JuteReader {
   }
 
   int(): number {
-    this.#at += 4;
-    return this.#bytes.readInt32BE(this.#at - 4);
+    return this.#bytes.readInt32BE(this.#take(4));
   }
 
   long(): bigint {
-    this.#at += 8;
-    return this.#bytes.readBigInt64BE(this.#at - 8);
+    return this.#bytes.readBigInt64BE(this.#take(8));
   }
 
   bool(): boolean {
-    this.#at += 1;
-    return this.#bytes.readInt8(this.#at - 1) !== 0;
+    return this.#bytes.readInt8(this.#take(1)) !== 0;
   }
 
   buffer(): Buffer {
-    const length = Math.max(0, this.int());
-    if (this.#at + length > this.#bytes.length) throw new RangeError("the message is cut off");
-    this.#at += length;
-    return this.#bytes.subarray(this.#at - length, this.#at);
+    const length = this.#length();
+    const at = this.#take(length);
+    return this.#bytes.subarray(at, at + length);
   }
 
   text(): string {
@@ -89,7 +85,21 @@ export class JuteReader {
   }
 
   texts(): string[] {
-    return Array.from({ length: Math.max(0, this.int()) }, () => this.text());
+    return Array.from({ length: this.#length() }, () => this.text());
+  }
+
+  /** -1 says that there is nothing, which is as good as empty. */
+  #length(): number {
+    const length = this.int();
+    if (length < -1) throw notZooKeeper();
+    return Math.max(0, length);
+  }
+
+  #take(length: number): number {
+    const at = this.#at;
+    this.#at += length;
+    if (this.#at > this.#bytes.length) throw notZooKeeper();
+    return at;
   }
 }
 
@@ -102,6 +112,11 @@ export function takeMessage(bytes: Buffer): Buffer | undefined {
 
 export function messageLength(bytes: Buffer): number {
   const length = bytes.readInt32BE(0);
-  if (length < 0 || length > LONGEST_MESSAGE) throw new Error("this does not speak ZooKeeper's language.");
+  if (length < 0 || length > LONGEST_MESSAGE) throw notZooKeeper();
   return length;
+}
+
+/** What was received is no message of ZooKeeper. */
+export function notZooKeeper(): Error {
+  return new Error("this does not speak ZooKeeper's language.");
 }

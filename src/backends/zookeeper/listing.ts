@@ -1,5 +1,5 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { readShown, STRANGER } from "../../core/shown.js";
+import { readShown, STRANGER, shownMs } from "../../core/shown.js";
 import { unless } from "./errors.js";
 import { capacityOf } from "./line.js";
 import { decodeName, type ListedClaim } from "./names.js";
@@ -65,7 +65,7 @@ async function readClaim(
   // Gone meanwhile; or a node that lives by no session, which is nobody's lock.
   if (read === undefined || read.stat.ephemeralOwner === 0n) return undefined;
   const value = readShown<ClaimValue>(read.data);
-  const sinceMs = read.stat.ctimeMs + (value?.granted ?? 0);
+  const sinceMs = read.stat.ctimeMs + shownMs(value?.granted, 0);
   return {
     name,
     id,
@@ -76,6 +76,6 @@ async function readClaim(
     // The server's wall clock against ours.
     ageMs: Math.max(0, Date.now() - sinceMs),
     // How much of it is left, only the servers know.
-    remainingMs: value?.ttl ?? 0,
+    remainingMs: shownMs(value?.ttl, 0),
   };
 }

@@ -1,4 +1,4 @@
-import { JuteReader, JuteWriter } from "./jute.js";
+import { JuteReader, JuteWriter, notZooKeeper } from "./jute.js";
 
 export const OP = {
   create: 1,
@@ -68,6 +68,8 @@ export interface Created {
 /** One request, as it is sent and as its answer is read. */
 export interface Request<T> {
   readonly op: number;
+  /** Of the node that it creates. */
+  readonly path?: string;
   /** Goes through the leader and a majority: its success shows that the session is alive. */
   readonly writes: boolean;
   write(to: JuteWriter): void;
@@ -86,17 +88,19 @@ function readStat(from: JuteReader): Stat {
   from.int();
   from.int();
   from.long();
+  // Tickets and versions of cells are made of these two.
+  if (czxid <= 0n || mzxid < czxid) throw notZooKeeper();
   return { czxid, mzxid, ctimeMs, mtimeMs, version, ephemeralOwner };
 }
 
-const readCreated = (from: JuteReader): Created => ({ path: from.text(), stat: readStat(from) });
+/** The servers may only add a sequence to the path that was asked for. */
+function readPath(from: JuteReader, asked: string): string {
+  const path = from.text();
+  if (!path.startsWith(asked)) throw notZooKeeper();
+  return path;
+}
 
-export function create(
-  path: string,
-  data: Buffer,
-  acl: readonly Acl[],
-  mode: number,
-): Request<Created> & { readonly path: string } {
+export function create(path: string, data: Buffer, acl: readonly Acl[], mode: number): Request<Created> {
   return {
     op: mode === MODE.container ? OP.createContainer : OP.create2,
     writes: true,
@@ -106,7 +110,7 @@ export function create(
       for (const { permissions, scheme, id } of acl) to.int(permissions).text(scheme).text(id);
       to.int(mode);
     },
-    read: readCreated,
+    read: (from) => ({ path: readPath(from, path), stat: readStat(from) }),
   };
 }
 
@@ -198,28 +202,28 @@ export function multi(parts: readonly Request<unknown>[]): Request<readonly Part
         const done = from.bool();
         from.int();
         if (done) return results;
-        results.push(readPart(type, from));
+        results.push(readPart(type, from, parts[results.length]));
       }
     },
   };
 }
 
-function readPart(type: number, from: JuteReader): PartResult {
-  switch (type) {
-    case -1:
-      return { error: from.int() };
-    case OP.create2: {
-      const created = readCreated(from);
-      return { error: 0, path: created.path, created };
-    }
-    case OP.create:
-      return { error: 0, path: from.text() };
-    case OP.setData:
-      readStat(from);
-      return { error: 0 };
-    default:
-      return { error: 0 };
+/** A `create` is answered as the old or as the new one, whichever it was. */
+const CREATING: readonly number[] = [OP.create, OP.create2, OP.createContainer];
+
+function readPart(type: number, from: JuteReader, part: Request<unknown> | undefined): PartResult {
+  if (type === -1) return { error: from.int() };
+  const answers =
+    part !== undefined && (part.op === type || (CREATING.includes(part.op) && CREATING.includes(type)));
+  if (!answers) throw notZooKeeper();
+  if (CREATING.includes(type)) {
+    const path = readPath(from, part.path ?? "");
+    return type === OP.create
+      ? { error: 0, path }
+      : { error: 0, path, created: { path, stat: readStat(from) } };
   }
+  if (type === OP.setData) readStat(from);
+  return { error: 0 };
 }
 
 export interface Handshake {

@@ -1,5 +1,5 @@
 import { Client, type ClientEvents } from "./client.js";
-import { isRefusal, unless } from "./errors.js";
+import { isRefusal, noTree, unless } from "./errors.js";
 import { Lines } from "./line.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./protocol.js";
@@ -102,7 +102,9 @@ export class Session {
       await make();
     } catch (error) {
       if (!isRefusal(error, ERROR.noNode)) throw error;
-      await this.makeRoot(path.slice(0, path.lastIndexOf("/")));
+      const above = path.slice(0, path.lastIndexOf("/"));
+      if (above === "") throw noTree(path, error);
+      await this.makeRoot(above);
       await make();
     }
   }

@@ -4,7 +4,7 @@ import type { LockError } from "../../core/errors.js";
 import { startInterval, startTimer } from "../../core/timer.js";
 import { describeFailure, refusal, unreachable } from "./errors.js";
 import { dial, greet } from "./greeting.js";
-import { JuteReader, messageLength, takeMessage } from "./jute.js";
+import { JuteReader, messageLength, notZooKeeper, takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import {
   authFrame,
@@ -205,7 +205,7 @@ export class Wire {
       this.#incoming = rest.length === 0 ? [] : [rest];
       this.#incomingLength = rest.length;
     } catch (error) {
-      this.#fail(unreachable(this.#where, "this does not speak ZooKeeper's language.", error));
+      this.#fail(unreachable(this.#where, notZooKeeper().message, error));
     }
   }
 
@@ -231,12 +231,14 @@ export class Wire {
   #answer(xid: number, code: number, from: JuteReader): void {
     const pending = this.#pending.get(xid);
     if (pending === undefined) throw new Error("an answer to nothing");
+    // It stays pending until it has been read: one that cannot be read fails with the connection.
+    const value = code === 0 ? pending.request.read(from) : undefined;
     this.#pending.delete(xid);
     if (this.#pending.size === 0) this.#watchdog?.unref();
     this.#events.answered(pending.sent);
     if (code === 0) {
       if (pending.request.writes) this.#events.proven(pending.sent);
-      pending.resolve(pending.request.read(from));
+      pending.resolve(value);
       return;
     }
     const error = refusal(code, this.#where);
