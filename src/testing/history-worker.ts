@@ -193,4 +193,4 @@ async function main(): Promise<void> {
   process.exit(0);
 }
 
-await main();
+void main();

@@ -19,13 +19,22 @@ import {
   SERVERS,
   type ServerRow,
   TEST_TOOLS,
+  TYPESCRIPTS,
 } from "./matrix.js";
-import { firstOf, npmInstalled, npmServer, npmVersion } from "./npm.js";
+import { firstOf, type NpmPackages, npmInstalled, npmServer, npmVersion } from "./npm.js";
 
 /** A row of the table, and how to find out what it says. */
 export interface Job {
   readonly id: string;
-  readonly group: "servers" | "node" | "runtimes" | "clients" | "bundlers" | "test-tools" | "failovers";
+  readonly group:
+    | "servers"
+    | "node"
+    | "runtimes"
+    | "clients"
+    | "bundlers"
+    | "typescript"
+    | "test-tools"
+    | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
   readonly which: string;
@@ -58,6 +67,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(CLIENTS).map(([id, row]) => clientJob(id, row)),
   ...Object.entries(BUNDLERS).map(([id, row]) => bundlerJob(id, row)),
   ...Object.entries(TEST_TOOLS).map(([id, row]) => testToolJob(id, row)),
+  ...Object.entries(TYPESCRIPTS).map(([id, packages]) => typescriptJob(id, packages)),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -179,6 +189,20 @@ function testToolJob(id: string, { packages, files }: Omit<BundlerRow, "product"
       const folder = await npmInstalled(packages);
       const env = { LOCKTENDER_TEST_TOOLS_FROM: join(folder, "node_modules") };
       return { ...here, version: await npmVersion(folder, name), files, env };
+    },
+  };
+}
+
+function typescriptJob(id: string, packages: NpmPackages): Job {
+  return {
+    id,
+    group: "typescript",
+    product: "TypeScript",
+    which: whichOf(packages.typescript ?? ""),
+    async prepare() {
+      const folder = await npmInstalled(packages);
+      const env = { LOCKTENDER_TEST_TYPESCRIPT_FROM: join(folder, "node_modules") };
+      return { ...here, version: await npmVersion(folder, "typescript"), files: ["test/typescript"], env };
     },
   };
 }

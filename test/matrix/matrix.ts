@@ -304,6 +304,17 @@ export const TEST_TOOLS: Readonly<Record<string, Omit<BundlerRow, "product">>> =
   },
 };
 
+/**
+ * Compilers of our users', each with the newest types of Node.js 20 that it can read: the oldest that knows
+ * `await using`, the last before 6, and the newest two.
+ */
+export const TYPESCRIPTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "typescript-5.2": { typescript: "5.2.2", "@types/node": "20.19.30" },
+  "typescript-5.9": { typescript: "5.9.3", "@types/node": "20.19.43" },
+  "typescript-6": { typescript: "6.0.3", "@types/node": "20.19.43" },
+  "typescript-7": { typescript: "7.0.2", "@types/node": "20.19.43" },
+};
+
 export interface FailoverRow {
   /** Files of test/failover, without what all of their names end with. */
   readonly files: readonly string[];
