@@ -27,16 +27,24 @@ import { WebLocks } from "./web-locks.js";
 
 export interface LocksOptions {
   /** How long a claim lives without being renewed; `"15s"` if not given. */
-  readonly ttl?: Duration;
+  readonly ttl?: Duration | undefined;
   /** How long to wait for a lock; `"30s"` if not given. */
-  readonly wait?: Duration;
+  readonly wait?: Duration | undefined;
   /** Who we are, as others see it. */
-  readonly owner?: { readonly service?: string; readonly instance?: string; readonly version?: string };
+  readonly owner?:
+    | {
+        readonly service?: string | undefined;
+        readonly instance?: string | undefined;
+        readonly version?: string | undefined;
+      }
+    | undefined;
   /** Refuse an engine that cannot promise this. */
-  readonly require?: { readonly fencing?: true; readonly queueing?: true };
-  readonly onEvent?: LockEventListener;
+  readonly require?:
+    | { readonly fencing?: true | undefined; readonly queueing?: true | undefined }
+    | undefined;
+  readonly onEvent?: LockEventListener | undefined;
   /** On SIGTERM, do what `close` does, then let the process end as it would have. */
-  readonly closeOnSigterm?: true | CloseOptions;
+  readonly closeOnSigterm?: true | CloseOptions | undefined;
 }
 
 export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
@@ -211,5 +219,12 @@ function ownerOf(given: NonNullable<LocksOptions["owner"]>): Owner {
     }
   }
   const host = hostname();
-  return { ...given, instance: given.instance ?? `${host}-${process.pid}`, host, pid: process.pid };
+  const { service, instance = `${host}-${process.pid}`, version } = given;
+  return {
+    ...(service === undefined ? undefined : { service }),
+    instance,
+    ...(version === undefined ? undefined : { version }),
+    host,
+    pid: process.pid,
+  };
 }

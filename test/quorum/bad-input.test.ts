@@ -34,7 +34,7 @@ describe("a URL that cannot be meant is refused at once, and nothing of it is re
     `redlock://:${SECRET}@h1,h2,h3/db`,
     `redlock://:${SECRET}@h1,h2,h3/0/1`,
     `redlock://:a@${SECRET}@h1,h2,h3`,
-    `redlock://:${SECRET}@h1,h2,h3?db=1`,
+    `redlock://:${SECRET}@h1,h2,h3?database=1`,
     `redlocks://:${SECRET}@h1,h2`,
     `redlock://${Array.from({ length: 16 }, (_, index) => `h${index}`).join(",")}`,
   ])("%s", async (url) => {

@@ -1,4 +1,5 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { tlsAdvice } from "../../core/tls-advice.js";
 
 /** The codes of gRPC that are told apart here. */
 export const CODE = {
@@ -65,9 +66,11 @@ export function etcdError(error: unknown, where: string): LockError {
   const code = codeOf(error);
   const { details } = error as GrpcError;
   const text = (details || (error instanceof Error ? error.message : String(error))).replace(/\.$/, "");
-  const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
+  const forTls = code === CODE.unavailable ? tlsAdvice(text) : undefined;
+  const advice = forTls?.advice ?? ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const full = code === CODE.resourceExhausted && /space exceeded/.test(text);
-  const retryable = OVERTAKEN.test(text) || (!full && (code === undefined || !FINAL.has(code)));
+  const isFinal = full || forTls?.passes === false || (code !== undefined && FINAL.has(code));
+  const retryable = OVERTAKEN.test(text) || !isFinal;
   return backendError(`etcd at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
     retryable,
     cause: error,

@@ -2,6 +2,7 @@ import type { ClaimRequest, Traits } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import { formatMs } from "../../core/duration.js";
 import { LockError } from "../../core/errors.js";
+import { tlsCaveats } from "../../core/tls.js";
 import type { QuorumSettings } from "./options.js";
 import { majorityOf } from "./tally.js";
 
@@ -24,6 +25,7 @@ export function traitsOf({ nodes, maxTtlMs }: QuorumSettings): Traits {
       ...(count % 2 === 0
         ? [`An even number of servers adds nothing: ${count - 1} would bear the same failures.`]
         : []),
+      ...tlsCaveats(nodes[0]?.settings.address?.tls),
     ],
   };
 }

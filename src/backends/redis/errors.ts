@@ -1,9 +1,10 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { asError } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
+import { tlsAdvice } from "../../core/tls-advice.js";
 
 /** What says: this will not get better by asking again. */
-const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b|certificate/;
+const FINAL = /^(WRONGPASS|NOAUTH|NOPERM|WRONGTYPE|ERR|NOPROTO|DENIED|CROSSSLOT|NOSCRIPT)\b/;
 /** Before version 7 the server wraps what a script was told. */
 const READ_ONLY = /\bREADONLY You can't write/;
 const ADVICE: readonly (readonly [RegExp, string])[] = [
@@ -14,10 +15,6 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   ],
   [/^OOM/, "The server's memory is full; raise maxmemory."],
   [READ_ONLY, "This server is a replica; connect to the primary, or through Sentinel."],
-  [
-    /certificate/,
-    "Node.js must trust whoever signed it: name that authority by NODE_EXTRA_CA_CERTS, or bring a client of your own.",
-  ],
   [
     /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT|^not connected/,
     "Is the server running, and reachable from here?",
@@ -43,8 +40,9 @@ export function redisError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const inner = innermost(error);
   const text = (inner.message || inner.name).replace(/\.$/, "");
-  const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
-  const retryable = !FINAL.test(text) || READ_ONLY.test(text);
+  const forTls = tlsAdvice(text);
+  const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1] ?? forTls?.advice;
+  const retryable = (!FINAL.test(text) && forTls?.passes !== false) || READ_ONLY.test(text);
   return backendError(`Redis at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
     retryable,
     cause: scrubbed(inner),

@@ -13,6 +13,7 @@ import type {
 import type { CellStore } from "../../core/cells.js";
 import { backendError } from "../../core/errors.js";
 import { TicketFloor } from "../../core/ticket-floor.js";
+import { tlsCaveats } from "../../core/tls.js";
 import { Bell } from "./bell.js";
 import { RedisCells } from "./cells.js";
 import { ClaimArgs, toUs } from "./claim-args.js";
@@ -235,6 +236,7 @@ function traitsOf(settings: RedisSettings): Traits {
             `A grant waits for ${settings.replicas} replica(s), which narrows that window and does not close it.`,
           ]
         : []),
+      ...tlsCaveats(settings.address?.tls),
     ],
   };
 }

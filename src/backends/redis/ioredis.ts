@@ -3,8 +3,8 @@ import { installed } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
 import { within } from "./errors.js";
-import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
-import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
+import { streamTls } from "./tls-streams.js";
+import { patienceWithOneOf, type RedisAddress, type RedisHost, socketOf } from "./url.js";
 
 /** The part of a client of ioredis or iovalkey (`Redis` or `Cluster`) that is used here. */
 export interface IoredisLike {
@@ -158,14 +158,14 @@ export async function openIoredis(
   library: IoredisLibrary,
 ): Promise<RedisClient> {
   const { Redis, Cluster } = await load(library);
-  const { username, password, tls, db, hosts } = address;
+  const { username, password, tls, db, family, hosts } = address;
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
+  const secured = tls === undefined ? undefined : streamTls(tls);
   const common = {
     username,
     password,
-    ...(tls
-      ? { tls: WITH_ALL_ERRORS_HEARD, sentinelTLS: WITH_ALL_ERRORS_HEARD, enableTLSForSentinelMode: true }
-      : undefined),
+    ...(family === undefined ? undefined : { family }),
+    ...(secured && { tls: secured, sentinelTLS: secured, enableTLSForSentinelMode: true }),
     // It asks for INFO, which some users may not; a server that is still loading says so by itself.
     enableReadyCheck: false,
     lazyConnect: true,
@@ -205,7 +205,7 @@ export async function openIoredis(
                 sentinelCommandTimeout: hostMs,
                 connectTimeout: hostMs,
               }
-            : { ...hosts[0], db }),
+            : { ...(hosts[0] && socketOf(hosts[0])), db }),
           retryStrategy,
         });
   let lastError: unknown;

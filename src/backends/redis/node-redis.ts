@@ -3,8 +3,8 @@ import { installed } from "../../core/installed.js";
 import { hasMethods } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
 import { within } from "./errors.js";
-import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
-import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
+import { streamTls } from "./tls-streams.js";
+import { patienceWithOneOf, type RedisAddress, type RedisHost, socketOf } from "./url.js";
 
 interface ScriptOptions {
   readonly keys: string[];
@@ -66,6 +66,9 @@ type Send = (args: readonly string[]) => Promise<unknown>;
 
 const SCAN_COUNT = "500";
 const KEEP_ALIVE_MS = 10_000;
+
+/** A user without a password is let in by any. But without one the library logs in as the default user instead. */
+const ANY_PASSWORD = "any";
 
 const METHODS = ["evalSha", "eval", "sendCommand", "duplicate", "subscribe"];
 
@@ -216,15 +219,17 @@ async function inTime(subscribing: Promise<Subscription>, timeoutMs: number): Pr
 /** A client of our own: nothing is queued while offline. */
 export async function openNodeRedis(address: RedisAddress, timeoutMs: number): Promise<RedisClient> {
   const { createClient, createCluster, createSentinel } = (await import("redis")) as unknown as Module;
-  const { username, password, tls, db, hosts, master } = address;
+  const { username, password, tls, db, family, hosts, master } = address;
   const reconnectStrategy = (attempt: number) => Math.min((attempt + 1) * 50, 1_000);
   const socket = {
     connectTimeout: timeoutMs,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
     reconnectStrategy,
-    ...(tls ? { tls, ...WITH_ALL_ERRORS_HEARD } : {}),
+    ...(family === undefined ? undefined : { family }),
+    ...(tls && { tls: true, ...streamTls(tls) }),
   };
-  const common = { username, password, disableOfflineQueue: true, name: "locktender" };
+  const login = { username, password: password ?? (username === undefined ? undefined : ANY_PASSWORD) };
+  const common = { ...login, disableOfflineQueue: true, name: "locktender" };
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
   const client =
     address.kind === "cluster"
@@ -246,7 +251,11 @@ export async function openNodeRedis(address: RedisAddress, timeoutMs: number): P
               pingInterval: hostMs / 2,
             },
           })
-        : createClient({ ...common, database: db, socket: { ...socket, ...hosts[0] } });
+        : createClient({
+            ...common,
+            database: db,
+            socket: { ...socket, ...(hosts[0] && socketOf(hosts[0])) },
+          });
   const destroy = async () => client.destroy();
   const close = async () => {
     // A sentinel's client first waits for its own attempt to connect, which may never end; and up to version 6.0
