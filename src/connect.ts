@@ -1,11 +1,12 @@
 import type { Backend } from "./core/backend.js";
+import type { Duration } from "./core/duration.js";
 import { invalidOption, LockError } from "./core/errors.js";
 import { isObject, knownOptions } from "./core/options.js";
 import { duration, type ParameterTable, readParameters, withParameters } from "./core/parameters.js";
-import { createLocks, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
+import { createLocks, DEFAULT_TTL, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
 
 /** The options that a URL says, or that `connect` has itself. */
-type Elsewhere = "url" | "client" | "clients" | "pool" | "sql" | "file" | "database" | "prefix";
+type Elsewhere = "url" | "ttl" | "client" | "clients" | "pool" | "sql" | "file" | "database" | "prefix";
 
 type Sqlite = Omit<import("./backends/sqlite/index.js").SqliteOptions, Elsewhere>;
 type Redis = Omit<import("./backends/redis/index.js").RedisOptions, Elsewhere>;
@@ -57,19 +58,19 @@ const CONNECT_OPTIONS = new Set([...LOCKS_OPTIONS, "prefix", "engine"]);
 const ELSEWHERE = ["url", "client", "clients", "pool", "sql", "file", "database"];
 
 /** The options are those of the engine, and `prefix`. */
-type Open = (url: string, options: object) => Promise<Backend>;
+type Open = (url: string, options: object, ttl: Duration) => Promise<Backend>;
 
 const openRedis: Open = async (url, options) =>
   (await import("./backends/redis/index.js")).redis({ ...options, url });
 
-const openRedlock: Open = async (url, options) =>
-  (await import("./backends/quorum/index.js")).redlock({ ...options, url });
+const openRedlock: Open = async (url, options, ttl) =>
+  (await import("./backends/quorum/index.js")).redlock({ ...options, url, ttl });
 
 const openEtcd: Open = async (url, options) =>
   (await import("./backends/etcd/index.js")).etcd({ ...options, url });
 
-const openZooKeeper: Open = async (url, options) =>
-  (await import("./backends/zookeeper/index.js")).zookeeper({ ...options, url });
+const openZooKeeper: Open = async (url, options, ttl) =>
+  (await import("./backends/zookeeper/index.js")).zookeeper({ ...options, url, ttl });
 
 const openPostgres: Open = async (url, options) =>
   (await import("./backends/postgres/index.js")).postgres({ ...options, url });
@@ -137,7 +138,8 @@ export async function connect<const Url extends string>(
 ): Promise<Locks> {
   knownOptions(options, CONNECT_OPTIONS, "connect");
   const { prefix, engine = {}, ...rest } = options;
-  const backend = await openBackend(url ?? defaultUrl(), readEngineOptions(engine, prefix));
+  const { ttl = DEFAULT_TTL } = rest;
+  const backend = await openBackend(url ?? defaultUrl(), readEngineOptions(engine, prefix), ttl);
   let locks: Locks | undefined;
   try {
     locks = createLocks(backend, rest);
@@ -167,11 +169,13 @@ function readEngineOptions(engine: object, prefix: string | undefined): object {
         `engine: "${name}" is not taken here, because the URL says where the server is. What is yours already goes to the engine's own module, and that to createLocks.`,
       );
   }
-  if ("prefix" in engine) throw invalidOption("engine: prefix stands beside it: connect(url, { prefix }).");
+  for (const name of ["prefix", "ttl"]) {
+    if (name in engine) throw invalidOption(`engine: ${name} stands beside it: connect(url, { ${name} }).`);
+  }
   return prefix === undefined ? engine : { ...engine, prefix };
 }
 
-async function openBackend(url: string, options: object): Promise<Backend> {
+async function openBackend(url: string, options: object, ttl: Duration): Promise<Backend> {
   if (typeof url !== "string") {
     throw invalidOption(
       'connect: the first argument must be a URL such as "redis://127.0.0.1", or undefined for the one in LOCKTENDER_URL.',
@@ -180,7 +184,7 @@ async function openBackend(url: string, options: object): Promise<Backend> {
   if (url === "") throw invalidOption("connect: the URL is empty. Is the variable set that it comes from?");
   const scheme = /^([a-z+]+):/.exec(url)?.[1];
   const open = scheme === undefined ? undefined : OPENERS.get(scheme);
-  if (open !== undefined) return open(url, options);
+  if (open !== undefined) return open(url, options, ttl);
   // The URL may hold a password, so only its scheme is repeated.
   const known = [...OPENERS.keys()].map((name) => `${name}:`);
   const what = scheme === undefined ? "this is not a URL" : `there is no engine for ${scheme}:`;

@@ -47,6 +47,8 @@ export interface LocksOptions {
   readonly closeOnSigterm?: true | CloseOptions | undefined;
 }
 
+export const DEFAULT_TTL = "15s";
+
 export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
   "ttl",
   "wait",
@@ -193,7 +195,10 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
     throw invalidOption("onEvent: must be a function.");
   }
   requireTraits(backend.traits, options.require ?? {});
-  const defaults = { ttlMs: ttlOption(options.ttl ?? "15s"), waitMs: waitOption(options.wait ?? "30s") };
+  const defaults = {
+    ttlMs: ttlOption(options.ttl ?? DEFAULT_TTL),
+    waitMs: waitOption(options.wait ?? "30s"),
+  };
   const connection = new Connection(backend, new Events(options.onEvent), ownerOf(options.owner ?? {}));
   if (options.closeOnSigterm !== undefined) {
     const close = readCloseOptions(options.closeOnSigterm === true ? {} : options.closeOnSigterm);

@@ -58,6 +58,18 @@ test("the URL names the files, or says that nothing is checked, which is among t
   });
 });
 
+test("TLS on one side only is told as such", async () => {
+  const { url } = await start("IP:127.0.0.1");
+  const plain = await startEtcd();
+  servers.push(plain);
+  for (const wrong of [url.replace("etcds:", "etcd:"), plain.url.replace("etcd:", "etcds:")]) {
+    await expect(connect(wrong)).rejects.toMatchObject({
+      code: "backend",
+      message: expect.stringMatching(/(etcds:\/\/ just where they|does it) speak TLS( at this port)?\?$/),
+    });
+  }
+});
+
 test("a certificate for another address, or for any name, does not let it in", async () => {
   const { url, certificates } = await start("IP:127.0.0.2,DNS:localhost,DNS:address.invalid,DNS:127.0.0.1");
   const locks = createLocks(etcd({ url, tls: { ca: certificates.ca, ...certificates.client } }));

@@ -168,6 +168,7 @@ describe("a server that may evict locks", () => {
   beforeAll(async () => {
     server = await startRedisSingle();
     await askRedis(server.node.port, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    await askRedis(server.node.port, "CONFIG", "SET", "maxmemory", "100mb");
   });
   afterAll(() => server.stop());
 

@@ -249,6 +249,10 @@ describe("TLS", () => {
     const stranger = await failureOf(open({ url }));
     expect(stranger).toMatchObject({ retryable: false });
     expect(stranger.message).toMatch(/tls: \{ ca \}.*sslrootcert=.*sslmode=no-verify/);
+    const plain = await failureOf(open({ url: server.url.replace("://", "s://") }));
+    expect(plain.message).toMatch(/does it speak TLS at this port/);
+    const withoutTls = await failureOf(open({ url: `zookeeper://127.0.0.1:${port}` }));
+    expect(withoutTls.message).toMatch(/zookeepers:\/\//);
     const named = open({ url: `${url}?sslrootcert=${secure.nodes[0]?.process.folder}/cert.pem` });
     expect(await named.mutex(name).run((lease) => lease.held)).toBe(true);
     const unchecked = open({ url: `${url}?sslmode=no-verify` });

@@ -28,6 +28,10 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/lease not found/, "Answers take longer than the ttl: raise it, or look at the network."],
   [/no leader|request timed out|leader changed/, "The ensemble has no majority, or is just electing."],
   [
+    /ECONNRESET|Failed to connect/,
+    "Are the servers running, and does the URL say etcds:// just where they speak TLS?",
+  ],
+  [
     /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established|Name resolution failed/,
     "Are the servers running, and reachable from here?",
   ],
@@ -65,7 +69,9 @@ export function etcdError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const code = codeOf(error);
   const { details } = error as GrpcError;
-  const text = (details || (error instanceof Error ? error.message : String(error))).replace(/\.$/, "");
+  const said = details || (error instanceof Error ? error.message : String(error));
+  // The library names what it has to add, also if that is nothing.
+  const text = said.replace(/\.? Resolution note: *$/, "").replace(/\.$/, "");
   const forTls = code === CODE.unavailable ? tlsAdvice(text) : undefined;
   const advice = forTls?.advice ?? ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const full = code === CODE.resourceExhausted && /space exceeded/.test(text);

@@ -1,7 +1,7 @@
 import { describeHosts, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
+import { knownOptions, ttlOption } from "../../core/options.js";
 import { withParameters } from "../../core/parameters.js";
 import { partOf } from "../../core/shape.js";
 import { readTls, type TlsOptions, type TlsParameters } from "../../core/tls.js";
@@ -10,6 +10,7 @@ import { isNodeRedis, type NodeRedisLike } from "../redis/node-redis.js";
 import { type RedisLibrary, type RedisSettings, readCommonOptions, WHOSE } from "../redis/options.js";
 import { QUORUM_PARAMETERS, type RedisParameters } from "../redis/parameters.js";
 import { readDatabase } from "../redis/url.js";
+import { refuseLongerThan } from "./traits.js";
 
 export interface RedlockOptions {
   /** `redlock://h1,h2,h3`, or `redlocks://` with TLS: independent Redis servers, none a replica of another. */
@@ -27,6 +28,8 @@ export interface RedlockOptions {
    * given. Everybody who uses the same servers and prefix must say the same.
    */
   readonly maxTtl?: Duration | undefined;
+  /** The ttl that locks have by default; `connect` gives it, and one that is longer than `maxTtl` is refused then. */
+  readonly ttl?: Duration | undefined;
   /** These servers have never been used with this prefix: let them vote at once. Only if that is so of all. */
   readonly fresh?: boolean | undefined;
   /** How long the counter of an idle name is kept; `"10m"` if not given. */
@@ -53,6 +56,7 @@ const KNOWN = new Set<string>([
   "tls",
   "prefix",
   "maxTtl",
+  "ttl",
   "fresh",
   "retention",
   "timeout",
@@ -84,13 +88,15 @@ export function readRedlockOptions(given: RedlockOptions): QuorumSettings {
   const { fresh = false } = options;
   if (typeof fresh !== "boolean") throw invalidOption("fresh: must be true or false.");
   const timeoutMs = durationMs("timeout", options.timeout ?? "1s", { minMs: 10, maxMs: 30_000 });
+  const maxTtlMs = Math.ceil(durationMs("maxTtl", options.maxTtl ?? "1m", { minMs: 100, maxMs: 86_400_000 }));
+  if (options.ttl !== undefined) refuseLongerThan(maxTtlMs, "ttl", ttlOption(options.ttl));
   const common = readCommonOptions(options);
   const { prefix, retentionMs } = common;
   const perNode = { ...common, replicas: 0, timeoutMs: LATE_ANSWERS * timeoutMs };
   return {
     nodes: targets.map(({ where, ...target }) => ({ where, settings: { ...perNode, ...target } })),
     prefix,
-    maxTtlMs: Math.ceil(durationMs("maxTtl", options.maxTtl ?? "1m", { minMs: 100, maxMs: 86_400_000 })),
+    maxTtlMs,
     fresh,
     retentionMs,
     timeoutMs,

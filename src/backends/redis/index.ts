@@ -236,6 +236,11 @@ function traitsOf(settings: RedisSettings): Traits {
             `A grant waits for ${settings.replicas} replica(s), which narrows that window and does not close it.`,
           ]
         : []),
+      ...(settings.acceptEviction
+        ? [
+            "Eviction is accepted: a server whose memory is full may forget locks, and let a second holder in. The first one is told at its next renewal, and fencing tokens contain what it does until then.",
+          ]
+        : []),
       ...tlsCaveats(settings.address?.tls),
     ],
   };

@@ -2,7 +2,7 @@ import { GIVEN } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
-import { within } from "./errors.js";
+import { NOT_OPEN, within } from "./errors.js";
 import { streamTls } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost, socketOf } from "./url.js";
 
@@ -101,6 +101,8 @@ export function fromIoredis(
     subscribe: (channel, onMessage) =>
       subscribe(cluster?.nodes("all") ?? [client], channel, onMessage, timeoutMs),
     close,
+    // Unlike one that has lost its connection, it does not try any more.
+    trouble: () => (partOf(client, "status") === "end" ? new Error(NOT_OPEN) : undefined),
   };
 }
 

@@ -1,8 +1,8 @@
 import { GIVEN } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
-import { hasMethods } from "../../core/shape.js";
+import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
-import { within } from "./errors.js";
+import { NOT_OPEN, within } from "./errors.js";
 import { streamTls } from "./tls-streams.js";
 import { patienceWithOneOf, type RedisAddress, type RedisHost, socketOf } from "./url.js";
 
@@ -111,6 +111,8 @@ export function fromNodeRedis(
     },
     subscribe: shape.subscribe,
     close,
+    // Unlike one that has lost its connection, it does not try.
+    trouble: () => (partOf(given, "isOpen") === false ? new Error(NOT_OPEN) : undefined),
   };
 }
 

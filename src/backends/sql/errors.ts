@@ -69,7 +69,7 @@ export function closedError(engine: string): LockError {
 export function missingSchema(lack: string, prefix: string, module: string): LockError {
   return new LockError(
     "unsupported",
-    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} in this release prints, or let schema: "create" do it.`,
+    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} in this release prints, or leave schema: "verify" out, and it is made.`,
   );
 }
 

@@ -28,7 +28,7 @@ export function greet(
     const onClose = () =>
       fail(
         new Error(
-          "the server closes connections at once. Has the ensemble no quorum, or this host too many connections (maxClientCnxns)?",
+          "the server closes connections at once. Has the ensemble no quorum, this host too many connections (maxClientCnxns), or does the server speak TLS at this port (zookeepers://)?",
         ),
       );
     const onData = (bytes: Buffer) => {

@@ -1,7 +1,7 @@
 import { type Address, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
+import { knownOptions, ttlOption } from "../../core/options.js";
 import { duration, type ParameterTable, text, withParameters } from "../../core/parameters.js";
 import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../core/tls.js";
 import { isNodeName } from "./names.js";
@@ -16,6 +16,11 @@ export interface ZooKeeperOptions {
   readonly prefix?: string | undefined;
   /** How long one request may take; `"2s"` if not given. */
   readonly timeout?: Duration | undefined;
+  /**
+   * The ttl that locks have by default; `connect` gives it. Its session is the first that is opened, and servers that
+   * do not allow it are found out then. If not given, the first lock that needs it finds out.
+   */
+  readonly ttl?: Duration | undefined;
   /** Who may touch our nodes: everybody, or whoever has the same user and password (then the default). */
   readonly acl?: "open" | "creator" | undefined;
 }
@@ -26,6 +31,7 @@ export interface ZooKeeperSettings {
   /** The path of the node that all locks are below; empty for the root of the tree. */
   readonly root: string;
   readonly timeoutMs: number;
+  readonly ttlMs: number | undefined;
   readonly acl: readonly Acl[];
 }
 
@@ -34,6 +40,7 @@ const KNOWN = new Set<string>([
   "tls",
   "prefix",
   "timeout",
+  "ttl",
   "acl",
 ] satisfies (keyof ZooKeeperOptions)[]);
 const PARAMETERS: ParameterTable = {
@@ -86,6 +93,7 @@ export function readZooKeeperOptions(given: ZooKeeperOptions): ZooKeeperSettings
     tls: readTls(tls, parameters, { isSecure: address.scheme === "zookeepers", secure: "zookeepers" }),
     root: steps.map((step) => `/${step}`).join(""),
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
+    ttlMs: options.ttl === undefined ? undefined : ttlOption(options.ttl),
     acl: acl === "creator" ? CREATOR_ACL : OPEN_ACL,
   };
 }
