@@ -1,88 +1,145 @@
 import type { Backend } from "./core/backend.js";
+import type { Duration } from "./core/duration.js";
 import { invalidOption, LockError } from "./core/errors.js";
-import { knownOptions } from "./core/options.js";
-import { createLocks, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
+import { isObject, knownOptions } from "./core/options.js";
+import { duration, type ParameterTable, readParameters, withParameters } from "./core/parameters.js";
+import { createLocks, DEFAULT_TTL, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
 
-export interface ConnectOptions extends LocksOptions {
-  /** What the keys of a shared server begin with; `"locktender"` if not given. */
-  readonly prefix?: string;
+/** The options that a URL says, or that `connect` has itself. */
+type Elsewhere = "url" | "ttl" | "client" | "clients" | "pool" | "sql" | "file" | "database" | "prefix";
+
+type Sqlite = Omit<import("./backends/sqlite/index.js").SqliteOptions, Elsewhere>;
+type Redis = Omit<import("./backends/redis/index.js").RedisOptions, Elsewhere>;
+type Redlock = Omit<import("./backends/quorum/index.js").RedlockOptions, Elsewhere>;
+type Etcd = Omit<import("./backends/etcd/index.js").EtcdOptions, Elsewhere>;
+type ZooKeeper = Omit<import("./backends/zookeeper/index.js").ZooKeeperOptions, Elsewhere>;
+type Postgres = Omit<import("./backends/postgres/index.js").PostgresOptions, Elsewhere>;
+type Mysql = Omit<import("./backends/mysql/index.js").MysqlOptions, Elsewhere>;
+
+/** The options of the engines that `connect` takes, by the scheme of the URL. */
+export interface EngineOptions {
+  memory: Readonly<Record<string, never>>;
+  sqlite: Sqlite;
+  redis: Redis;
+  rediss: Redis;
+  "redis+unix": Redis;
+  "redis+sentinel": Redis;
+  "rediss+sentinel": Redis;
+  "redis+cluster": Redis;
+  "rediss+cluster": Redis;
+  valkey: Redis;
+  valkeys: Redis;
+  redlock: Redlock;
+  redlocks: Redlock;
+  etcd: Etcd;
+  etcds: Etcd;
+  zookeeper: ZooKeeper;
+  zookeepers: ZooKeeper;
+  postgres: Postgres;
+  postgresql: Postgres;
+  mysql: Mysql;
+  mariadb: Mysql;
 }
 
-const CONNECT_OPTIONS = new Set([...LOCKS_OPTIONS, "prefix"]);
+/** The options for this URL; those of any engine where the compiler does not know its scheme. */
+export type EngineOptionsOf<Url extends string> =
+  Url extends `${infer Scheme extends keyof EngineOptions}:${string}`
+    ? EngineOptions[Scheme]
+    : EngineOptions[keyof EngineOptions];
 
-type Open = (url: string, prefix: string | undefined) => Promise<Backend>;
+export interface ConnectOptions<Url extends string = string> extends LocksOptions {
+  /** What the keys of a shared server begin with; `"locktender"` if not given. */
+  readonly prefix?: string | undefined;
+  /** Options of the engine, as its page lists them. Those that are plain text may stand in the URL instead. */
+  readonly engine?: EngineOptionsOf<Url> | undefined;
+}
 
-const openRedis: Open = async (url, prefix) => {
-  const { redis } = await import("./backends/redis/index.js");
-  return redis(prefix === undefined ? { url } : { url, prefix });
-};
+const CONNECT_OPTIONS = new Set([...LOCKS_OPTIONS, "prefix", "engine"]);
+const ELSEWHERE = ["url", "client", "clients", "pool", "sql", "file", "database"];
 
-const openRedlock: Open = async (url, prefix) => {
-  const { redlock } = await import("./backends/quorum/index.js");
-  return redlock(prefix === undefined ? { url } : { url, prefix });
-};
+/** The options are those of the engine, and `prefix`. */
+type Open = (url: string, options: object, ttl: Duration) => Promise<Backend>;
 
-const openEtcd: Open = async (url, prefix) => {
-  const { etcd } = await import("./backends/etcd/index.js");
-  return etcd(prefix === undefined ? { url } : { url, prefix });
-};
+const openRedis: Open = async (url, options) =>
+  (await import("./backends/redis/index.js")).redis({ ...options, url });
 
-const openZooKeeper: Open = async (url, prefix) => {
-  const { zookeeper } = await import("./backends/zookeeper/index.js");
-  return zookeeper(prefix === undefined ? { url } : { url, prefix });
-};
+const openRedlock: Open = async (url, options, ttl) =>
+  (await import("./backends/quorum/index.js")).redlock({ ...options, url, ttl });
 
-const openPostgres: Open = async (url, prefix) => {
-  const { postgres } = await import("./backends/postgres/index.js");
-  return postgres(prefix === undefined ? { url } : { url, prefix });
-};
+const openEtcd: Open = async (url, options) =>
+  (await import("./backends/etcd/index.js")).etcd({ ...options, url });
 
-const openMysql: Open = async (url, prefix) => {
-  const { mysql } = await import("./backends/mysql/index.js");
-  return mysql(prefix === undefined ? { url } : { url, prefix });
-};
+const openZooKeeper: Open = async (url, options, ttl) =>
+  (await import("./backends/zookeeper/index.js")).zookeeper({ ...options, url, ttl });
 
-const openMemory: Open = async (url, prefix) => {
-  refusePrefix("memory:", prefix, "give it a name, as in memory:orders");
+const openPostgres: Open = async (url, options) =>
+  (await import("./backends/postgres/index.js")).postgres({ ...options, url });
+
+const openMysql: Open = async (url, options) =>
+  (await import("./backends/mysql/index.js")).mysql({ ...options, url });
+
+const openMemory: Open = async (url, options) => {
+  refusePrefix("memory:", options, "give it a name, as in memory:orders");
   refuseSlashes(url, /^memory:\/\//, "memory: or memory:name, without slashes");
+  knownOptions(options, new Set(), "memory");
+  const [start] = withoutQuery("memory", url, { honoured: {}, withoutEffect: [] });
   const { memory } = await import("./backends/memory/index.js");
-  return memory(url.slice("memory:".length));
+  return memory(start.slice("memory:".length));
 };
 
-const openSqlite: Open = async (url, prefix) => {
-  refusePrefix("sqlite:", prefix, "use another file");
+const SQLITE_PARAMETERS: ParameterTable = {
+  honoured: { retention: duration("retention"), busyTimeout: duration("busyTimeout") },
+  withoutEffect: [],
+};
+
+const openSqlite: Open = async (url, options) => {
+  refusePrefix("sqlite:", options, "use another file");
   refuseSlashes(url, /^sqlite:\/\/(?!\/)/, "sqlite:path/locks.db, or sqlite:///path/locks.db from the root");
+  const [start, parameters] = withoutQuery("sqlite", url, SQLITE_PARAMETERS);
+  const merged = withParameters(options, parameters, Object.keys(SQLITE_PARAMETERS.honoured));
   const { sqlite } = await import("./backends/sqlite/index.js");
-  const file = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
-  return sqlite(file === "" ? {} : { file });
+  const file = start.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
+  return sqlite(file === "" ? merged : { ...merged, file });
 };
 
-const ENGINES = new Map<string, Open>([
-  ["memory", openMemory],
-  ["sqlite", openSqlite],
-  ["redis", openRedis],
-  ["rediss", openRedis],
-  ["redis+sentinel", openRedis],
-  ["rediss+sentinel", openRedis],
-  ["redis+cluster", openRedis],
-  ["rediss+cluster", openRedis],
-  ["redlock", openRedlock],
-  ["redlocks", openRedlock],
-  ["etcd", openEtcd],
-  ["etcds", openEtcd],
-  ["zookeeper", openZooKeeper],
-  ["zookeepers", openZooKeeper],
-  ["postgres", openPostgres],
-  ["postgresql", openPostgres],
-  ["mysql", openMysql],
-  ["mariadb", openMysql],
-]);
+const ENGINES: Readonly<Record<keyof EngineOptions, Open>> = {
+  memory: openMemory,
+  sqlite: openSqlite,
+  redis: openRedis,
+  rediss: openRedis,
+  "redis+unix": openRedis,
+  "redis+sentinel": openRedis,
+  "rediss+sentinel": openRedis,
+  "redis+cluster": openRedis,
+  "rediss+cluster": openRedis,
+  valkey: openRedis,
+  valkeys: openRedis,
+  redlock: openRedlock,
+  redlocks: openRedlock,
+  etcd: openEtcd,
+  etcds: openEtcd,
+  zookeeper: openZooKeeper,
+  zookeepers: openZooKeeper,
+  postgres: openPostgres,
+  postgresql: openPostgres,
+  mysql: openMysql,
+  mariadb: openMysql,
+};
 
-/** Opens the engine that the URL names, and makes sure that it answers. */
-export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
+const OPENERS: ReadonlyMap<string, Open> = new Map(Object.entries(ENGINES));
+
+/**
+ * Opens the engine that the URL names, and makes sure that it answers. Without a URL it is the one in the variable
+ * `LOCKTENDER_URL` of the environment.
+ */
+export async function connect<const Url extends string>(
+  url?: Url | undefined,
+  options: ConnectOptions<Url> = {},
+): Promise<Locks> {
   knownOptions(options, CONNECT_OPTIONS, "connect");
-  const { prefix, ...rest } = options;
-  const backend = await openBackend(url, prefix);
+  const { prefix, engine = {}, ...rest } = options;
+  const { ttl = DEFAULT_TTL } = rest;
+  const backend = await openBackend(url ?? defaultUrl(), readEngineOptions(engine, prefix), ttl);
   let locks: Locks | undefined;
   try {
     locks = createLocks(backend, rest);
@@ -95,20 +152,53 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   }
 }
 
-async function openBackend(url: string, prefix: string | undefined): Promise<Backend> {
-  if (typeof url !== "string")
-    throw invalidOption('connect: the first argument must be a URL such as "redis://127.0.0.1".');
+/** None is invented: locks of this machine alone would not be noticed to be just that. */
+function defaultUrl(): string {
+  const url = process.env.LOCKTENDER_URL;
+  if (url !== undefined && url !== "") return url;
+  throw invalidOption(
+    'connect: give a URL, such as "redis://127.0.0.1:6379", or set the environment variable LOCKTENDER_URL. "sqlite:" locks on this machine alone.',
+  );
+}
+
+function readEngineOptions(engine: object, prefix: string | undefined): object {
+  isObject(engine, "engine");
+  for (const name of ELSEWHERE) {
+    if (name in engine)
+      throw invalidOption(
+        `engine: "${name}" is not taken here, because the URL says where the server is. What is yours already goes to the engine's own module, and that to createLocks.`,
+      );
+  }
+  for (const name of ["prefix", "ttl"]) {
+    if (name in engine) throw invalidOption(`engine: ${name} stands beside it: connect(url, { ${name} }).`);
+  }
+  return prefix === undefined ? engine : { ...engine, prefix };
+}
+
+async function openBackend(url: string, options: object, ttl: Duration): Promise<Backend> {
+  if (typeof url !== "string") {
+    throw invalidOption(
+      'connect: the first argument must be a URL such as "redis://127.0.0.1", or undefined for the one in LOCKTENDER_URL.',
+    );
+  }
+  if (url === "") throw invalidOption("connect: the URL is empty. Is the variable set that it comes from?");
   const scheme = /^([a-z+]+):/.exec(url)?.[1];
-  const open = scheme === undefined ? undefined : ENGINES.get(scheme);
-  if (open !== undefined) return open(url, prefix);
+  const open = scheme === undefined ? undefined : OPENERS.get(scheme);
+  if (open !== undefined) return open(url, options, ttl);
   // The URL may hold a password, so only its scheme is repeated.
-  const known = [...ENGINES.keys()].map((name) => `${name}:`);
+  const known = [...OPENERS.keys()].map((name) => `${name}:`);
   const what = scheme === undefined ? "this is not a URL" : `there is no engine for ${scheme}:`;
   throw new LockError("unsupported", `connect: ${what}. Known are ${known.join(" ")}`);
 }
 
-function refusePrefix(engine: string, prefix: string | undefined, instead: string): void {
-  if (prefix !== undefined)
+function withoutQuery(engine: string, url: string, table: ParameterTable): [start: string, set: object] {
+  const at = url.indexOf("?");
+  if (at === -1) return [url, {}];
+  return [url.slice(0, at), readParameters(engine, url.slice(at + 1), table)];
+}
+
+function refusePrefix(engine: string, options: object, instead: string): void {
+  if ("prefix" in options)
     throw invalidOption(`prefix: ${engine} is not shared with anything else; ${instead}.`);
 }
 

@@ -1,2 +1,2 @@
-export { type ConnectOptions, connect } from "./connect.js";
+export { type ConnectOptions, connect, type EngineOptions, type EngineOptionsOf } from "./connect.js";
 export * from "./core.js";

@@ -1,5 +1,7 @@
 import { LockError } from "./errors.js";
+import { type ParameterTable, readParameters } from "./parameters.js";
 
+/** A server. The host is the path of a Unix socket, or of its folder, if it begins with a slash. */
 export interface Host {
   readonly host: string;
   readonly port: number;
@@ -15,52 +17,98 @@ export interface Address {
   readonly path: string;
 }
 
-/** `ports` are the default ports by scheme. Nothing of the text is repeated in an error: it may be secret. */
-export function parseAddress(
-  engine: string,
+/** What the URLs of an engine look like. */
+export interface UrlForm<Sets extends string = string> {
+  /** What it is called in messages. */
+  readonly engine: string;
+  /** The default port by scheme. */
+  readonly ports: ReadonlyMap<string, number>;
+  readonly expected: string;
+  /** Those that set `host`, `port`, `username` or `password` count here, and more than what stands in front. */
+  readonly parameters: ParameterTable<Sets>;
+  /** Schemes in which the path is that of a Unix socket. Without it, the engine has no such sockets. */
+  readonly socketSchemes?: ReadonlySet<string>;
+}
+
+/** The parts of an address that a parameter can set. */
+interface Overrides {
+  readonly host?: string;
+  readonly port?: number;
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** Nothing of the text is repeated in an error but the names of parameters: it may be secret. */
+export function parseAddress<Sets extends string>(
+  form: UrlForm<Sets>,
   url: string,
-  ports: ReadonlyMap<string, number>,
-  expected: string,
-): Address {
+): Address & { readonly parameters: Readonly<Partial<Record<Sets, unknown>>> } {
+  const { engine, ports, expected, socketSchemes } = form;
   const fail = (why: string) => new LockError("invalid-option", `this ${engine} URL cannot be used: ${why}.`);
-  const match = /^([a-z+]+):\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?$/.exec(url);
-  const [, scheme = "", credentials = "", hostList = "", path = ""] = match ?? [];
+  if (typeof url !== "string") throw fail("it must be a string");
+  const match = /^([a-z+]+):\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(url);
+  const [, scheme = "", credentials = "", hostList = "", path = "", query = ""] = match ?? [];
   const defaultPort = ports.get(scheme);
-  if (match === null || defaultPort === undefined) throw fail(`expected ${expected}`);
-  // Else a part of the password would be taken for a host or a path, and be shown in errors.
-  if (`${credentials}${path}`.includes("@")) {
-    throw fail("in a user name or password, / is written %2F and @ is written %40");
+  // Else a part of the password would be taken for a host, a path or a parameter, and be shown in errors.
+  if (/@/.test(`${credentials}${path}${query}`) || (match === null && /[/?#].*@/.test(afterScheme(url)))) {
+    throw fail(
+      "in a user name or password, / is written %2F, @ is written %40, ? is written %3F and # is written %23",
+    );
   }
-  const hosts = (hostList || "127.0.0.1").split(",").map((text) => {
-    const host = parseHost(text, defaultPort);
-    if (host === undefined) throw fail("a host must look like name:port");
-    return host;
-  });
+  if (match === null || defaultPort === undefined) throw fail(`expected ${expected}`);
   const colon = credentials.indexOf(":");
   const user = decode(colon === -1 ? credentials : credentials.slice(0, colon));
   const secret = decode(colon === -1 ? "" : credentials.slice(colon + 1));
-  if (user === undefined || secret === undefined || decode(path) === undefined) {
+  const decodedPath = decode(path);
+  if (user === undefined || secret === undefined || decodedPath === undefined) {
     throw fail("credentials and names must be percent-encoded");
   }
+  const parameters = readParameters(engine, query, form.parameters);
+  const over = parameters as Overrides;
+  const isSocket = socketSchemes?.has(scheme) === true;
+  const written = isSocket ? `/${decodedPath}` : (over.host ?? hostList);
+  if (written === "") throw fail("it names no host. For a server on this machine, write 127.0.0.1");
+  if (isSocket && (hostList !== "" || path === "")) throw fail(`expected ${scheme}:///path/of/the.sock`);
+  const hosts = (written.startsWith("/") ? [written] : written.split(",")).map((one) => {
+    const host = parseHost(one, over.port ?? defaultPort);
+    if (host === undefined) throw fail("a host must look like name:port");
+    if (host.host.startsWith("/") && socketSchemes === undefined) throw fail("it has no Unix sockets");
+    return host;
+  });
+  const username = over.username ?? user;
+  const password = over.password ?? secret;
   return {
     scheme,
     hosts,
-    path,
-    ...(user === "" ? undefined : { username: user }),
-    ...(secret === "" ? undefined : { password: secret }),
+    path: isSocket ? "" : path,
+    ...(username === "" ? undefined : { username }),
+    ...(password === "" ? undefined : { password }),
+    parameters,
   };
 }
 
 /** For messages: where, without credentials. */
 export function describeHosts({ hosts }: Pick<Address, "hosts">): string {
-  return hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
+  return hosts.map(({ host, port }) => (host.startsWith("/") ? host : `${host}:${port}`)).join(", ");
 }
 
-function parseHost(text: string, defaultPort: number): { host: string; port: number } | undefined {
+/** A path, which may have colons in it; or a name or a percent-encoded path, which may have a port behind it. */
+function parseHost(text: string, defaultPort: number): Host | undefined {
+  if (text.startsWith("/")) return isPath(text) ? { host: text, port: defaultPort } : undefined;
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text);
-  const host = match?.[1] ?? match?.[2];
+  const name = match?.[1] ?? match?.[2];
+  const host = name?.includes("%") ? decode(name) : name;
   const port = Number(match?.[3] ?? defaultPort);
-  return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port };
+  if (host === undefined || (host !== name && !isPath(host))) return undefined;
+  return port < 1 || port > 65_535 ? undefined : { host, port };
+}
+
+function isPath(text: string): boolean {
+  return text.startsWith("/") && !/\p{Cc}/u.test(text);
+}
+
+function afterScheme(url: string): string {
+  return url.slice(url.indexOf("//") + 2);
 }
 
 function decode(text: string): string | undefined {

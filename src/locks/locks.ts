@@ -64,6 +64,8 @@ export interface LocksOptions {
   readonly closeOnSignals?: true | readonly CloseSignal[] | CloseOptions | undefined;
 }
 
+export const DEFAULT_TTL = "15s";
+
 export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
   "ttl",
   "wait",
@@ -250,7 +252,7 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
 
 function readDefaults({ ttl, wait, maxHold, longHold, note }: LocksOptions): Times {
   return {
-    ttlMs: ttlOption(ttl ?? "15s"),
+    ttlMs: ttlOption(ttl ?? DEFAULT_TTL),
     waitMs: waitOption(wait ?? "30s"),
     maxHoldMs: maxHold === undefined ? Infinity : maxHoldOption(maxHold),
     longHoldMs: durationMs("longHold", longHold ?? "1m", { minMs: 1, infinite: true }),

@@ -26,7 +26,7 @@ export function optionPromises(database: TestedDatabase): void {
       [{ pool: LOOKS_LIKE_A_POOL as never, connections: 2 }, /has them already/],
       [{ url: `${scheme}://h1,h2/db?target_session_attrs=any` }, /read-write or primary/],
       [{ url: `${scheme}://h/db?sslmode=perhaps` }, /sslmode/],
-      [{ url: `${scheme}://h/db?application_name=x` }, /no parameters but sslmode/],
+      [{ url: `${scheme}://h/db?application=x` }, /"application".*Known are: .*sslmode/],
       [{ url, schema: "drop" as never }, /"create" or "verify"/],
       [{ url, connections: 0 }, /connections/],
       [{ url, retention: "1ms" as const }, /retention/],

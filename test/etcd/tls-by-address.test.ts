@@ -1,5 +1,8 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { inspect } from "node:util";
-import { createLocks } from "locktender";
+import { connect, createLocks } from "locktender";
 import { etcd } from "locktender/etcd";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { compiled, run } from "../core/program.js";
@@ -27,6 +30,44 @@ test("a server that is named by its address is let in by a certificate for that 
     await locks.close();
   `);
   expect({ code, out, err }).toEqual({ code: 0, out: "true\n", err: "" });
+});
+
+test("the URL names the files, or says that nothing is checked, which is among the caveats", async () => {
+  const { url, certificates } = await start("DNS:elsewhere");
+  const folder = await mkdtemp(join(tmpdir(), "locktender-etcd-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const { ca, client } = certificates;
+  for (const [file, text] of Object.entries({ ca, ...client })) await writeFile(join(folder, file), text);
+  const ours = `sslcert=${folder}/cert&sslkey=${folder}/key`;
+  const unchecked = await connect(`${url}?sslmode=no-verify&${ours}`);
+  onTestFinished(() => unchecked.close());
+  expect(await unchecked.mutex("x").run((lease) => lease.held)).toBe(true);
+  expect(unchecked.guarantees.caveats.join("\n")).toMatch(/not checked \(no-verify/);
+  const signed = await connect(`${url}?sslmode=verify-ca&${ours}&sslrootcert=${folder}/ca`);
+  onTestFinished(() => signed.close());
+  expect(await signed.mutex("x").run((lease) => lease.held)).toBe(true);
+  await expect(connect(`${url}?${ours}&sslrootcert=${folder}/ca`)).rejects.toMatchObject({
+    code: "backend",
+    retryable: false,
+    message: expect.stringMatching(/name the host/),
+  });
+  await expect(connect(`${url}?${ours}`)).rejects.toMatchObject({
+    code: "backend",
+    retryable: false,
+    message: expect.stringMatching(/tls: \{ ca \}.*sslrootcert=.*sslmode=no-verify/),
+  });
+});
+
+test("TLS on one side only is told as such", async () => {
+  const { url } = await start("IP:127.0.0.1");
+  const plain = await startEtcd();
+  servers.push(plain);
+  for (const wrong of [url.replace("etcds:", "etcd:"), plain.url.replace("etcd:", "etcds:")]) {
+    await expect(connect(wrong)).rejects.toMatchObject({
+      code: "backend",
+      message: expect.stringMatching(/(etcds:\/\/ just where they|does it) speak TLS( at this port)?\?$/),
+    });
+  }
 });
 
 test("a certificate for another address, or for any name, does not let it in", async () => {

@@ -39,9 +39,18 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** Engines that are made of another one's clients, and the files that they may import for it. */
 const BORROWED: Readonly<Record<string, readonly string[]>> = {
-  "backends/quorum": ["bell", "client", "ioredis", "keys", "link", "node-redis", "options", "replies"].map(
-    (file) => `backends/redis/${file}.ts`,
-  ),
+  "backends/quorum": [
+    "bell",
+    "client",
+    "ioredis",
+    "keys",
+    "link",
+    "node-redis",
+    "options",
+    "parameters",
+    "replies",
+    "url",
+  ].map((file) => `backends/redis/${file}.ts`),
 };
 
 /** Files that may import what they compute, and why. */

@@ -43,7 +43,7 @@ test("with TLS the server's certificate is checked", async () => {
   await expect(backend({ url }).claim(request("a"))).rejects.toMatchObject({
     code: "backend",
     retryable: false,
-    message: expect.stringMatching(/option tls/),
+    message: expect.stringMatching(/tls: \{ ca \}/),
   });
 });
 

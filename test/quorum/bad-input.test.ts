@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { connect, createLocks, isLockError } from "locktender";
 import { type RedlockOptions, redlock } from "locktender/redlock";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { bornKey } from "#lib/backends/quorum/keys.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
 import { Quorum, request, sleep, urlOf } from "./tools.js";
@@ -34,7 +34,7 @@ describe("a URL that cannot be meant is refused at once, and nothing of it is re
     `redlock://:${SECRET}@h1,h2,h3/db`,
     `redlock://:${SECRET}@h1,h2,h3/0/1`,
     `redlock://:a@${SECRET}@h1,h2,h3`,
-    `redlock://:${SECRET}@h1,h2,h3?db=1`,
+    `redlock://:${SECRET}@h1,h2,h3?database=1`,
     `redlocks://:${SECRET}@h1,h2`,
     `redlock://${Array.from({ length: 16 }, (_, index) => `h${index}`).join(",")}`,
   ])("%s", async (url) => {
@@ -166,13 +166,31 @@ describe("clients that do not agree on maxTtl", () => {
 
 test("a server that may evict locks has no vote, and a majority of them is refused", async () => {
   for (const port of ports.slice(0, 2))
-    await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb");
   const { code, shown } = await refusal(() => connect(urlOf(ports)));
   expect(code).toBe("unsupported");
   expect(shown).toContain("maxmemory-policy allkeys-lru");
+  expect(shown).toContain('connect(url, { engine: { eviction: "accept" } })');
   const accepting = (await Quorum.on(ports, { eviction: "accept" })).open();
   expect(await accepting.mutex("a").run(({ held }) => held)).toBe(true);
-  for (const port of ports) await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "noeviction");
+  for (const port of ports)
+    await askRedis(port, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", 0);
+});
+
+test("a ttl that the quorum cannot keep is told by connect, not by the first lock", async () => {
+  const refused = connect(urlOf(ports), { ttl: "5m" });
+  await expect(refused).rejects.toMatchObject({
+    code: "unsupported",
+    message: expect.stringContaining("connect(url, { engine: { maxTtl: 300000 } })"),
+  });
+  const prefix = `longer-${process.pid}`;
+  const locks = await connect(urlOf(ports), {
+    ttl: "5m",
+    prefix,
+    engine: { maxTtl: 300_000, fresh: true },
+  });
+  onTestFinished(() => locks.close());
+  expect(await locks.mutex("a").run(({ held }) => held)).toBe(true);
 });
 
 test("a wrong password is an error for good, which does not show it", async () => {

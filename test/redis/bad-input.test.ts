@@ -35,7 +35,11 @@ describe("a URL that cannot be meant", () => {
     `redis://:${SECRET}@host/db`,
     `redis://:${SECRET}@host/-1`,
     `redis://:${SECRET}@host/1.5`,
-    `redis://:${SECRET}@host?db=1`,
+    `redis://:${SECRET}@host?database=1`,
+    `redis://user:${SECRET}@`,
+    `redis://user:${SECRET}@/0`,
+    `redis://user:pass?${SECRET}@host`,
+    `redis://user:pass#${SECRET}@host`,
     `redis://:${SECRET}@host#1`,
     `redis://:${SECRET}%@host`,
     `redis://:%E0%A4%A${SECRET}@host`,
@@ -164,6 +168,7 @@ describe("a server that may evict locks", () => {
   beforeAll(async () => {
     server = await startRedisSingle();
     await askRedis(server.node.port, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    await askRedis(server.node.port, "CONFIG", "SET", "maxmemory", "100mb");
   });
   afterAll(() => server.stop());
 

@@ -247,6 +247,16 @@ describe("TLS", () => {
     const locks = open({ url, tls: { ca: cert } });
     expect(await locks.mutex(name).run((lease) => lease.held)).toBe(true);
     const stranger = await failureOf(open({ url }));
-    expect(stranger.message).toMatch(/SELF_SIGNED|Check the option tls/);
+    expect(stranger).toMatchObject({ retryable: false });
+    expect(stranger.message).toMatch(/tls: \{ ca \}.*sslrootcert=.*sslmode=no-verify/);
+    const plain = await failureOf(open({ url: server.url.replace("://", "s://") }));
+    expect(plain.message).toMatch(/does it speak TLS at this port/);
+    const withoutTls = await failureOf(open({ url: `zookeeper://127.0.0.1:${port}` }));
+    expect(withoutTls.message).toMatch(/zookeepers:\/\//);
+    const named = open({ url: `${url}?sslrootcert=${secure.nodes[0]?.process.folder}/cert.pem` });
+    expect(await named.mutex(name).run((lease) => lease.held)).toBe(true);
+    const unchecked = open({ url: `${url}?sslmode=no-verify` });
+    expect(await unchecked.mutex(name).run((lease) => lease.held)).toBe(true);
+    expect(unchecked.guarantees.caveats.join("\n")).toMatch(/not checked \(no-verify/);
   });
 });

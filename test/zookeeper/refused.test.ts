@@ -1,6 +1,6 @@
 import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createLocks } from "locktender";
+import { connect as connectLocks, createLocks } from "locktender";
 import { zookeeper } from "locktender/zookeeper";
 import { expect, onTestFinished, test } from "vitest";
 import { askServer, startZooKeeper, type ZooKeeper, type ZooKeeperSetup } from "../servers/zookeeper.js";
@@ -65,4 +65,17 @@ test("a host that has too many connections is told that this may be it", async (
   await open(url).mutex("orders").acquire();
   const refused = { code: "backend", message: expect.stringContaining("maxClientCnxns") };
   await expect(open(url).mutex("orders").tryAcquire()).rejects.toMatchObject(refused);
+});
+
+test("servers that allow no session as long as the ttl are told apart by connect, not by the first lock", async () => {
+  const { url } = await start({ config: ["maxSessionTimeout=9000"] });
+  for (const options of [{}, { ttl: "20s" }] as const) {
+    await expect(connectLocks(url, options)).rejects.toMatchObject({
+      code: "unsupported",
+      message: expect.stringMatching(/at most 9000 ms.*connect\(url, \{ ttl: 9000 \}\).*maxSessionTimeout/),
+    });
+  }
+  const locks = await connectLocks(url, { ttl: 9000 });
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  expect(await locks.mutex("orders").run((lease) => lease.held)).toBe(true);
 });

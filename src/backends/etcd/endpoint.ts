@@ -76,10 +76,14 @@ export class Endpoint {
   }
 
   #credentials(grpc: Grpc): object {
-    const { secure, tls } = this.#settings;
-    if (!secure) return grpc.credentials.createInsecure();
-    const verify = this.#byAddress ? { checkServerIdentity: this.#isItsAddress } : {};
-    return grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null, verify);
+    const { tls } = this.#settings;
+    if (tls === undefined) return grpc.credentials.createInsecure();
+    const { ca, key, cert, verify } = tls;
+    const check = this.#byAddress ? { checkServerIdentity: this.#isItsAddress } : {};
+    return grpc.credentials.createSsl(ca ?? null, key ?? null, cert ?? null, {
+      ...(verify === "full" ? check : { checkServerIdentity: () => undefined }),
+      rejectUnauthorized: verify !== "nothing",
+    });
   }
 
   get #byAddress(): boolean {

@@ -1,6 +1,7 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
+import { tlsAdvice } from "../../core/tls-advice.js";
 
 /** The codes of gRPC that are told apart here. */
 export const CODE = {
@@ -28,6 +29,10 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/space exceeded/, "The database is full: compact and defragment it, then disarm its alarm."],
   [/lease not found/, "Answers take longer than the ttl: raise it, or look at the network."],
   [/no leader|request timed out|leader changed/, "The ensemble has no majority, or is just electing."],
+  [
+    /ECONNRESET|Failed to connect/,
+    "Are the servers running, and does the URL say etcds:// just where they speak TLS?",
+  ],
   [
     /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|No connection established|Name resolution failed/,
     "Are the servers running, and reachable from here?",
@@ -66,10 +71,14 @@ export function etcdError(error: unknown, where: string): LockError {
   if (isLockError(error)) return error;
   const code = codeOf(error);
   const { details } = error as GrpcError;
-  const text = plainText(details || asError(error).message).replace(/\.$/, "");
-  const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
+  const said = plainText(details || asError(error).message);
+  // The library names what it has to add, also if that is nothing.
+  const text = said.replace(/\.? Resolution note: *$/, "").replace(/\.$/, "");
+  const forTls = code === CODE.unavailable ? tlsAdvice(text) : undefined;
+  const advice = forTls?.advice ?? ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const full = code === CODE.resourceExhausted && /space exceeded/.test(text);
-  const retryable = OVERTAKEN.test(text) || (!full && (code === undefined || !FINAL.has(code)));
+  const isFinal = full || forTls?.passes === false || (code !== undefined && FINAL.has(code));
+  const retryable = OVERTAKEN.test(text) || !isFinal;
   return backendError(`etcd at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {
     retryable,
     cause: error,

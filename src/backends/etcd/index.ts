@@ -12,6 +12,7 @@ import type {
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
 import { installed } from "../../core/installed.js";
+import { tlsCaveats } from "../../core/tls.js";
 import { EtcdCells } from "./cells.js";
 import { Claiming } from "./claiming.js";
 import { Desk } from "./desk.js";
@@ -41,13 +42,14 @@ export function etcd(options: EtcdOptions): Backend {
 }
 
 class EtcdBackend implements Backend {
-  readonly traits = TRAITS;
+  readonly traits: Traits;
   readonly cells: CellStore;
   readonly #desk: Desk;
   readonly #claiming: Claiming;
   readonly #renewing: Renewing;
 
   constructor(settings: EtcdSettings) {
+    this.traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] };
     this.#desk = new Desk(settings);
     this.#claiming = new Claiming(this.#desk);
     this.#renewing = new Renewing(this.#desk);

@@ -61,7 +61,10 @@ export interface Grpc {
       ca: Buffer | null,
       key: Buffer | null,
       cert: Buffer | null,
-      verify: { checkServerIdentity?: (host: string, certificate: PeerCertificate) => Error | undefined },
+      verify: {
+        readonly checkServerIdentity?: (host: string, certificate: PeerCertificate) => Error | undefined;
+        readonly rejectUnauthorized?: boolean;
+      },
     ): object;
   };
 }

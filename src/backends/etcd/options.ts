@@ -1,40 +1,51 @@
-import { type Address, parseAddress } from "../../core/address.js";
+import { type Address, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
-import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
+import { duration, type ParameterTable, text, withParameters } from "../../core/parameters.js";
+import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../core/tls.js";
 
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */
   readonly url: string;
   /** PEM texts for `etcds://`: who signed the servers, and who we are. */
-  readonly tls?: TlsOptions;
+  readonly tls?: TlsOptions | undefined;
   /** What the keys begin with; `"locktender"` if not given. `""` shares names with `etcdctl lock`. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** How long one request may take; `"2s"` if not given. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
 }
 
 export interface EtcdSettings {
   readonly address: Address;
-  readonly secure: boolean;
-  readonly tls: TlsTexts;
+  readonly tls: TlsSettings | undefined;
   /** Every key begins with this. */
   readonly root: string;
   readonly timeoutMs: number;
 }
 
 const KNOWN = new Set<string>(["url", "tls", "prefix", "timeout"] satisfies (keyof EtcdOptions)[]);
-const PORTS = new Map([
-  ["etcd", 2379],
-  ["etcds", 2379],
-]);
+const PARAMETERS: ParameterTable = {
+  honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout") },
+  withoutEffect: [],
+};
+const FORM: UrlForm = {
+  engine: "etcd",
+  ports: new Map([
+    ["etcd", 2379],
+    ["etcds", 2379],
+  ]),
+  expected: "etcd://h1:2379,h2:2379 or etcds://",
+  parameters: PARAMETERS,
+};
 
-export function readEtcdOptions(options: EtcdOptions): EtcdSettings {
-  knownOptions(options, KNOWN, "etcd");
-  const { url, tls = {}, prefix = "locktender" } = options;
+export function readEtcdOptions(given: EtcdOptions): EtcdSettings {
+  knownOptions(given, KNOWN, "etcd");
+  const { url, tls } = given;
   if (typeof url !== "string") throw invalidOption("etcd: give a url such as etcd://127.0.0.1:2379.");
-  const address = parseAddress("etcd", url, PORTS, "etcd://h1:2379,h2:2379 or etcds://");
+  const { parameters, ...address } = parseAddress(FORM, url);
+  const options = withParameters(given, parameters, KNOWN);
+  const { prefix = "locktender" } = options;
   if (address.path !== "") throw invalidOption("etcd: the url has no path; use the option prefix.");
   if ((address.username === undefined) !== (address.password === undefined)) {
     throw invalidOption("etcd: the url needs a user name and a password, or neither.");
@@ -49,12 +60,9 @@ export function readEtcdOptions(options: EtcdOptions): EtcdSettings {
       "prefix: at most 100 characters, no percent or control characters, no slash at its end.",
     );
   }
-  const secure = address.scheme === "etcds";
-  if (!secure && options.tls !== undefined) throw invalidOption("tls: needs an etcds:// url.");
   return {
     address,
-    secure,
-    tls: readTls(tls),
+    tls: readTls(tls, parameters, { isSecure: address.scheme === "etcds", secure: "etcds" }),
     root: prefix === "" ? "" : `${prefix}/`,
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
   };

@@ -1,6 +1,7 @@
 import { describeHosts, type Host } from "../../core/address.js";
 import { invalidOption } from "../../core/errors.js";
 import { Patience } from "../../core/patience.js";
+import type { TlsSettings } from "../../core/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
 import { Hosts } from "../sql/hosts.js";
@@ -24,25 +25,29 @@ import { identityOf, RequestStopper, type ServerIdentity, stopBorrowed } from ".
 function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: number) {
   const { username, password, database, tls } = address;
   return {
-    host,
-    port,
+    ...(host.startsWith("/") ? { socketPath: host } : { host, port }),
     user: username ?? "root",
     password,
     database,
-    ...(tls === undefined ? undefined : { ssl: { ...tls, rejectUnauthorized: true, verifyIdentity: true } }),
+    ...(tls === undefined ? undefined : { ssl: secured(tls) }),
     charset: "utf8mb4",
     connectTimeout: timeoutMs,
     enableKeepAlive: true,
   };
 }
 
+/** In the words of the library, which checks by itself whom a certificate names. */
+function secured({ verify, ...texts }: TlsSettings) {
+  return { ...texts, rejectUnauthorized: verify !== "nothing", verifyIdentity: verify === "full" };
+}
+
 export async function openPool(settings: MysqlSettings): Promise<Pool<MysqlSession>> {
-  const { target, connections, timeoutMs } = settings;
+  const { target, connections, timeoutMs, connectMs } = settings;
   if (target.address === undefined) return poolOf(target.pool, timeoutMs);
   const { address } = target;
   const { createConnection } = await library();
   const hosts = new Hosts(address.hosts);
-  const shareMs = hosts.shareOf(timeoutMs);
+  const shareMs = hosts.shareOf(connectMs);
   const share = new Patience(shareMs);
   const stoppers = new Map<string, RequestStopper>();
   const open = (lost: () => void) =>

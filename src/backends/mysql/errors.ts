@@ -6,6 +6,8 @@ export const ENGINE = "MySQL";
 
 const PAGE = "docs/engines/mysql.md";
 const RIGHTS = `Give this user the rights that ${PAGE} lists; after an upgrade, run the migration of this release first.`;
+const LOGIN =
+  "Check the user name and the password. A user who has to use TLS needs ?sslmode=require in the URL.";
 
 /** What the server's numbers mean to whoever runs the program. */
 const ADVICE: Readonly<Record<number, string>> = {
@@ -13,8 +15,9 @@ const ADVICE: Readonly<Record<number, string>> = {
   1142: RIGHTS,
   1227: RIGHTS,
   1370: RIGHTS,
-  1045: "Check the user name and the password.",
-  1698: "Check the user name and the password.",
+  1045: LOGIN,
+  1698: LOGIN,
+  3159: "The server wants TLS: add ?sslmode=require to the URL.",
   1049: "Create the database, or name another one.",
   1040: "The server has no connection left; raise max_connections.",
   1021: "The disk of the server is full. Make room; until then no lock can be taken or renewed.",

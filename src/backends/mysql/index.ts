@@ -1,5 +1,6 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
+import { tlsCaveats } from "../../core/tls.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
 import { PooledLink } from "../sql/pooled-link.js";
@@ -28,11 +29,12 @@ const TRAITS: Traits = {
 /** Locks in tables of a MySQL or MariaDB database. */
 export function mysql(options: MysqlOptions = {}): Backend {
   const settings = readMysqlOptions(options);
+  const traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.target.address?.tls)] };
   return new SqlBackend({
     link: new PooledLink(mysqlDriver(settings), settings),
     retentionMs: settings.retentionMs,
     client: () => (settings.target.address === undefined ? GIVEN : installed("mysql2")),
-    traits: () => TRAITS,
+    traits: () => traits,
   });
 }
 

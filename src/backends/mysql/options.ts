@@ -7,14 +7,15 @@ import {
   type ServerSettings,
 } from "../sql/address.js";
 import { isMysqlPool, type MysqlPoolLike } from "./library.js";
+import { PARAMETERS } from "./parameters.js";
 
 export interface MysqlOptions extends ServerOptions {
   /** `mysql://user:password@host:3306/database` or `mariadb://`, with `?sslmode=require` for TLS. */
-  readonly url?: string;
+  readonly url?: string | undefined;
   /** A pool of `mysql2` instead; it stays yours to close. */
-  readonly pool?: MysqlPoolLike;
+  readonly pool?: MysqlPoolLike | undefined;
   /** What tables and procedures begin with; `"locktender"` if not given. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 }
 
 export type MysqlSettings = ServerSettings<MysqlPoolLike>;
@@ -28,16 +29,17 @@ const KIND: ServerKind = {
     ["mysql", 3306],
     ["mariadb", 3306],
   ]),
+  parameters: PARAMETERS,
   own: [],
 };
 
 export function readMysqlOptions(options: MysqlOptions): MysqlSettings {
-  const settings = readServerOptions(KIND, options);
+  const { settings } = readServerOptions<MysqlPoolLike, MysqlOptions>(KIND, options);
   const { address } = settings.target;
   if (address !== undefined && address.database === undefined) {
     throw invalidOption("mysql: the url must name a database, as in mysql://host/locks.");
   }
-  if (address?.tls !== undefined && address.hosts.some(({ host }) => isIP(host) !== 0)) {
+  if (address?.tls?.verify === "full" && address.hosts.some(({ host }) => isIP(host) !== 0)) {
     throw invalidOption(
       "mysql: for TLS the url must name the host, not its address: mysql2 cannot hold a certificate against an address.",
     );

@@ -1,14 +1,13 @@
-import { isIP } from "node:net";
-import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { describeHosts, type Host } from "../../core/address.js";
 import { invalidOption, LockError } from "../../core/errors.js";
 import { Patience } from "../../core/patience.js";
-import type { TlsTexts } from "../../core/tls.js";
+import { socketTls } from "../../core/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
 import { Hosts } from "../sql/hosts.js";
 import { borrowedPool, type Lent, ordered, type Pool, stopPatience } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
+import { NEEDS_PG, requireChannelBinding } from "./channel-binding.js";
 import { ENGINE } from "./errors.js";
 import {
   type Connector,
@@ -22,6 +21,7 @@ import {
   pgLibrary,
 } from "./library.js";
 import type { PostgresSettings } from "./options.js";
+import type { PostgresParameters } from "./parameters.js";
 import { connectorBySql, postgresJsConnector } from "./postgres-js.js";
 import {
   type ServerSession,
@@ -50,29 +50,35 @@ function loginOf({ username, password, database }: DatabaseAddress) {
   };
 }
 
+/** What each connection tells the server about itself. */
+function startupOf({ parameters }: DatabaseAddress) {
+  const { applicationName = "locktender", options } = parameters as PostgresParameters;
+  return { application_name: applicationName, ...(options === undefined ? undefined : { options }) };
+}
+
 function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: number) {
   return {
     ...loginOf(address),
+    ...startupOf(address),
     host,
     port,
-    ssl: address.tls === undefined ? false : secured(address.tls, host),
+    ssl: address.tls === undefined ? false : socketTls(address.tls, host),
     connectionTimeoutMillis: timeoutMs,
     keepAlive: true,
-    application_name: "locktender",
   };
-}
-
-/** The library would hold a certificate against "localhost" where the host is an address. */
-function secured(tls: TlsTexts, host: string) {
-  const check = (_: string, certificate: PeerCertificate) => checkServerIdentity(host, certificate);
-  const servername = isIP(host) === 0 ? { servername: host } : undefined;
-  return { ...tls, ...servername, rejectUnauthorized: true, checkServerIdentity: check };
 }
 
 async function pgConnector(address: DatabaseAddress): Promise<Connector | undefined> {
   const library = await pgLibrary();
   if (library === undefined) return undefined;
-  const make = (host: Host, timeoutMs: number) => new library.Client(configOf(address, host, timeoutMs));
+  const { channelBinding } = address.parameters as PostgresParameters;
+  const make = (host: Host, timeoutMs: number) => {
+    const config = configOf(address, host, timeoutMs);
+    if (channelBinding === undefined) return new library.Client(config);
+    const client = new library.Client({ ...config, enableChannelBinding: true });
+    if (channelBinding === "require") requireChannelBinding(client);
+    return client;
+  };
   return {
     library: "pg",
     make,
@@ -86,16 +92,24 @@ async function pgConnector(address: DatabaseAddress): Promise<Connector | undefi
 /** By the settings that the caller has given, or by the first library that is installed. */
 async function connectorOf({ sql }: PostgresSettings, address: DatabaseAddress): Promise<Connector> {
   if (sql !== undefined) return connectorBySql(sql);
-  const { password, ...login } = loginOf(address);
-  const { hosts, tls } = address;
-  const ssl = tls === undefined ? undefined : ({ host }: Host) => secured(tls, host);
-  const connector =
-    (await pgConnector(address)) ?? (await postgresJsConnector({ ...login, hosts, pass: password, ssl }));
+  const connector = (await pgConnector(address)) ?? (await otherConnector(address));
   if (connector !== undefined) return connector;
   throw new LockError(
     "unsupported",
     "a postgres:// URL needs a client library. Install one: npm install pg, or npm install postgres.",
   );
+}
+
+async function otherConnector(address: DatabaseAddress): Promise<Connector | undefined> {
+  const { password, ...login } = loginOf(address);
+  const { hosts, tls, parameters } = address;
+  const ssl = tls === undefined ? undefined : ({ host }: Host) => socketTls(tls, host);
+  const connection = startupOf(address);
+  const connector = await postgresJsConnector({ ...login, hosts, pass: password, ssl, connection });
+  if (connector !== undefined && (parameters as PostgresParameters).channelBinding === "require") {
+    throw new LockError("unsupported", NEEDS_PG);
+  }
+  return connector;
 }
 
 /** Connections of ours, or of the caller's pool. */
@@ -115,11 +129,11 @@ async function ownPool(
   most: number,
   onLibrary: (name: string) => void = ignore,
 ): Promise<Pool<PgClientLike>> {
-  const { timeoutMs } = settings;
+  const { timeoutMs, connectMs } = settings;
   const connector = await connectorOf(settings, address);
   onLibrary(connector.library);
   const hosts = new Hosts(address.hosts);
-  const share = new Patience(hosts.shareOf(timeoutMs));
+  const share = new Patience(hosts.shareOf(connectMs));
   const stopping = { ender: new SessionEnder(), patience: stopPatience(timeoutMs) };
   const open = (lost: () => void) =>
     hosts.open(lost, (host, onLost) => openOwn(connector, host, share, stopping, onLost));

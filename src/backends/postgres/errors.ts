@@ -7,6 +7,9 @@ export const ENGINE = "PostgreSQL";
 
 const PAGE = "docs/engines/postgres.md";
 
+const WANTS_TLS =
+  "The server wants TLS: add ?sslmode=require to the URL, or ?sslmode=no-verify if nobody whom Node.js trusts has signed its certificate.";
+
 /** What SQLSTATEs mean to whoever runs the program; the first that fits. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^28/, "Check the user name and the password."],
@@ -56,8 +59,14 @@ export function meaningOf(error: unknown): Meaning {
   return isUnprepared(error) || isOutdated(error) ? "stale" : "other";
 }
 
+/** What a server says to a user who may come by TLS only; version 11 says it in the second way. */
+function wantsTls(error: unknown): boolean {
+  return codeOf(error) === "28000" && /no encryption|SSL off/.test(String((error as Error).message));
+}
+
 export function explain(error: unknown): Explanation {
   const code = codeOf(error);
+  if (wantsTls(error)) return { isServers: true, passes: false, advice: WANTS_TLS };
   return {
     isServers: isServers(error),
     passes: PASSING.test(code),

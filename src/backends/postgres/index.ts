@@ -1,5 +1,6 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
+import { tlsCaveats } from "../../core/tls.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
@@ -11,7 +12,7 @@ import { type ListenerPool, listenerPool } from "./client.js";
 import { migration as migrationOf } from "./dialect.js";
 import { postgresDriver } from "./driver.js";
 import type { PgClientLike } from "./library.js";
-import { type PostgresOptions, readPostgresOptions } from "./options.js";
+import { type PostgresOptions, type PostgresSettings, readPostgresOptions } from "./options.js";
 
 export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery, PgSession } from "./library.js";
 export type { PostgresOptions } from "./options.js";
@@ -45,7 +46,7 @@ export function postgres(options: PostgresOptions = {}): Backend {
       if (target.address === undefined || settings.sql !== undefined) return GIVEN;
       return library === undefined ? undefined : installed(library);
     },
-    traits: () => traitsOf(listen && bell?.deaf !== true, listen),
+    traits: () => traitsOf(listen && bell?.deaf !== true, settings),
     ...(listen ? { bell: listening } : undefined),
   });
 }
@@ -55,7 +56,7 @@ export function migration(prefix = "locktender"): string {
   return migrationOf(readPrefix(prefix));
 }
 
-function traitsOf(notifications: boolean, wanted: boolean): Traits {
+function traitsOf(notifications: boolean, { listen: wanted, target }: PostgresSettings): Traits {
   const polling = "waiters look every 5 to 100 ms, with one statement for all of this process.";
   return {
     engine: "postgres",
@@ -75,6 +76,7 @@ function traitsOf(notifications: boolean, wanted: boolean): Traits {
               ? `LISTEN does not work here, as behind a pooler in transaction mode: ${polling}`
               : `No connection listens: ${polling}`,
           ]),
+      ...tlsCaveats(target.address?.tls),
     ],
   };
 }

@@ -84,7 +84,10 @@ export interface Connector {
 }
 
 /** A client of `pg`, as its library makes it. */
-export interface PgClient extends OwnClient, CancelTarget, CancelCourier {}
+export interface PgClient extends OwnClient, CancelTarget, CancelCourier {
+  /** As it was asked for; versions before 8.14 do not have it. */
+  readonly enableChannelBinding?: boolean;
+}
 
 interface PgLibrary {
   readonly Client: new (config: object) => PgClient;
@@ -109,8 +112,20 @@ interface PgWire {
   connect(port: number | string, host?: string): void;
   requestSsl(): void;
   cancel(processId: number, secretKey: number): void;
-  on(event: "connect" | "sslconnect" | "error" | "end", listener: () => void): unknown;
+  emit(event: "error", error: Error): unknown;
+  on(event: WireEvent, listener: (message: { readonly mechanisms?: readonly string[] }) => void): unknown;
 }
+
+type WireEvent =
+  | "connect"
+  | "sslconnect"
+  | "error"
+  | "end"
+  | "authenticationCleartextPassword"
+  | "authenticationMD5Password"
+  | "authenticationSASL"
+  | "authenticationSASLFinal"
+  | "authenticationOk";
 
 /** None if it is not installed. */
 export async function pgLibrary(): Promise<PgLibrary | undefined> {

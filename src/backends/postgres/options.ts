@@ -2,25 +2,27 @@ import { invalidOption } from "../../core/errors.js";
 import { isObject } from "../../core/options.js";
 import { partOf } from "../../core/shape.js";
 import {
+  type DatabaseAddress,
   readServerOptions,
   type ServerKind,
   type ServerOptions,
   type ServerSettings,
 } from "../sql/address.js";
 import { isPgPool, type PgPoolLike } from "./library.js";
+import { PARAMETERS } from "./parameters.js";
 import { hostsOf, isPostgresJs, type PostgresJsSql } from "./postgres-js.js";
 
 export interface PostgresOptions extends ServerOptions {
   /** `postgres://user:password@host:5432/database`, with `?sslmode=require` for TLS. */
-  readonly url?: string;
+  readonly url?: string | undefined;
   /** A pool of `pg` instead; it stays yours to close. */
-  readonly pool?: PgPoolLike;
+  readonly pool?: PgPoolLike | undefined;
   /** Or what `postgres()` of postgres.js has made: with its settings we make connections of our own. */
-  readonly sql?: PostgresJsSql;
+  readonly sql?: PostgresJsSql | undefined;
   /** The schema in the database that holds the tables; `"locktender"` if not given. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** `false`: no connection is kept for LISTEN, and waiters poll. */
-  readonly listen?: boolean;
+  readonly listen?: boolean | undefined;
 }
 
 export interface PostgresSettings extends ServerSettings<PgPoolLike> {
@@ -38,24 +40,27 @@ const KIND: ServerKind = {
     ["postgres", 5432],
     ["postgresql", 5432],
   ]),
+  parameters: PARAMETERS,
   own: ["sql", "listen"],
 };
 
-export function readPostgresOptions(options: PostgresOptions): PostgresSettings {
-  isObject(options, KIND.engine);
-  const { sql, listen = true, ...others } = options;
-  const settings = sql === undefined ? readServerOptions(KIND, others) : readWithSql(sql, others);
+export function readPostgresOptions(given: PostgresOptions): PostgresSettings {
+  isObject(given, KIND.engine);
+  const known = given.sql === undefined ? undefined : addressOf(given.sql, given);
+  const { settings, options } = readServerOptions<PgPoolLike, PostgresOptions>(KIND, given, known);
+  const { sql, listen = true } = options;
   if (typeof listen !== "boolean") throw invalidOption("listen: must be true or false.");
+  const { address } = settings.target;
+  if (address?.parameters.channelBinding === "require" && address.tls === undefined) {
+    throw invalidOption("postgres: channel_binding=require needs TLS. Add sslmode=require to the URL.");
+  }
   // The only connection of a pool cannot be kept for listening.
   const isAlone = partOf(partOf(settings.target.pool, "options"), "max") === 1;
   return { ...settings, sql, listen: listen && !isAlone };
 }
 
-function readWithSql(
-  sql: unknown,
-  others: Omit<PostgresOptions, "sql" | "listen">,
-): ServerSettings<PgPoolLike> {
-  const { url, pool, tls } = others;
+/** What the settings of the caller's `sql` say. */
+function addressOf(sql: unknown, { url, pool, tls }: PostgresOptions): DatabaseAddress {
   if (url !== undefined || pool !== undefined) throw invalidOption("postgres: give a url, a pool or sql.");
   if (tls !== undefined) throw invalidOption("tls: sql has it already.");
   if (!isPostgresJs(sql)) {
@@ -63,6 +68,5 @@ function readWithSql(
       "sql: must be what postgres() of postgres.js makes. A transaction or a reserved connection of it cannot be used.",
     );
   }
-  const address = { scheme: "postgres", hosts: hostsOf(sql), database: undefined, tls: undefined };
-  return readServerOptions(KIND, others, address);
+  return { scheme: "postgres", hosts: hostsOf(sql), database: undefined, tls: undefined, parameters: {} };
 }

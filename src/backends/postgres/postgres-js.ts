@@ -61,6 +61,8 @@ export interface PostgresJsAddress {
   readonly user: string;
   readonly pass: string | undefined;
   readonly database: string;
+  /** What each connection tells the server about itself. */
+  readonly connection: object;
   /** The options of TLS for one of the hosts; none without it. */
   readonly ssl?: ((host: Host) => object) | undefined;
 }
@@ -228,7 +230,8 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
   async #open({ path, socket: make }: Options, { host, port }: Host, given: object): Promise<unknown> {
     const isForCancel = this.#isCancelling;
     if (!isForCancel && (this.#isGone || this.#socket !== undefined)) throw brokenError();
-    const made = make?.(given) ?? connectSocket(path ? { path } : { host, port });
+    const socketPath = host.startsWith("/") ? `${host}/.s.PGSQL.${port}` : path;
+    const made = make?.(given) ?? connectSocket(socketPath ? { path: socketPath } : { host, port });
     const isReady = made instanceof Promise;
     const socket = (await made) as Socket;
     if (!isForCancel) {

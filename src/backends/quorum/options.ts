@@ -1,34 +1,43 @@
-import { describeHosts, parseAddress } from "../../core/address.js";
+import { describeHosts, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
+import { knownOptions, ttlOption } from "../../core/options.js";
+import { withParameters } from "../../core/parameters.js";
 import { partOf } from "../../core/shape.js";
+import { readTls, type TlsOptions, type TlsParameters } from "../../core/tls.js";
 import { type IoredisLike, isIoredis } from "../redis/ioredis.js";
 import { isNodeRedis, type NodeRedisLike } from "../redis/node-redis.js";
-import { checkLibrary, type RedisLibrary, type RedisSettings, WHOSE } from "../redis/options.js";
+import { type RedisLibrary, type RedisSettings, readCommonOptions, WHOSE } from "../redis/options.js";
+import { QUORUM_PARAMETERS, type RedisParameters } from "../redis/parameters.js";
+import { readDatabase } from "../redis/url.js";
+import { refuseLongerThan } from "./traits.js";
 
 export interface RedlockOptions {
   /** `redlock://h1,h2,h3`, or `redlocks://` with TLS: independent Redis servers, none a replica of another. */
-  readonly url?: string;
+  readonly url?: string | undefined;
   /** Clients of yours instead, one for each server; they stay yours to close. */
-  readonly clients?: readonly (IoredisLike | NodeRedisLike)[];
+  readonly clients?: readonly (IoredisLike | NodeRedisLike)[] | undefined;
   /** With a URL: which library opens it. If not given, the first that is installed: ioredis, redis, iovalkey. */
-  readonly library?: RedisLibrary;
+  readonly library?: RedisLibrary | undefined;
+  /** PEM texts for `redlocks://`: who signed the servers, and who we are. */
+  readonly tls?: TlsOptions | undefined;
   /** What the keys begin with; `"locktender"` if not given. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /**
    * The longest ttl, and the time for which a server that has lost its memory does not vote; `"1m"` if not
    * given. Everybody who uses the same servers and prefix must say the same.
    */
-  readonly maxTtl?: Duration;
+  readonly maxTtl?: Duration | undefined;
+  /** The ttl that locks have by default; `connect` gives it, and one that is longer than `maxTtl` is refused then. */
+  readonly ttl?: Duration | undefined;
   /** These servers have never been used with this prefix: let them vote at once. Only if that is so of all. */
-  readonly fresh?: boolean;
+  readonly fresh?: boolean | undefined;
   /** How long the counter of an idle name is kept; `"10m"` if not given. */
-  readonly retention?: Duration;
+  readonly retention?: Duration | undefined;
   /** How long to wait for one server at most, and never for more than a third of the ttl; `"1s"` if not given. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
   /** `"accept"` servers that may evict locks when their memory is full. */
-  readonly eviction?: "refuse" | "accept";
+  readonly eviction?: "refuse" | "accept" | undefined;
 }
 
 export interface QuorumSettings {
@@ -44,68 +53,65 @@ const KNOWN = new Set<string>([
   "url",
   "clients",
   "library",
+  "tls",
   "prefix",
   "maxTtl",
+  "ttl",
   "fresh",
   "retention",
   "timeout",
   "eviction",
 ] satisfies (keyof RedlockOptions)[]);
 
-const PORTS = new Map([
-  ["redlock", 6379],
-  ["redlocks", 6379],
-]);
+const FORM: UrlForm = {
+  engine: "Redlock",
+  ports: new Map([
+    ["redlock", 6379],
+    ["redlocks", 6379],
+  ]),
+  expected: "redlock://h1,h2,h3/db or redlocks://h1,h2,h3/db",
+  parameters: QUORUM_PARAMETERS,
+};
 const FEWEST_NODES = 3;
 const MOST_NODES = 15;
 /** An answer that comes later than its vote was waited for is still seen, and given back. */
 const LATE_ANSWERS = 2;
 
-export function readRedlockOptions(options: RedlockOptions): QuorumSettings {
-  knownOptions(options, KNOWN, "redlock");
-  const { url, clients, library, prefix = "locktender", fresh = false, eviction = "refuse" } = options;
+export function readRedlockOptions(given: RedlockOptions): QuorumSettings {
+  knownOptions(given, KNOWN, "redlock");
+  const { url, clients, tls } = given;
   if ((url === undefined) === (clients === undefined))
     throw invalidOption("redlock: give either a url or clients.");
-  checkLibrary(library);
-  if (typeof prefix !== "string" || prefix === "" || prefix.length > 100 || /[{}\s\p{Cc}]/u.test(prefix)) {
-    throw invalidOption("prefix: must be 1 to 100 characters without braces or white space.");
-  }
+  if (clients !== undefined && tls !== undefined) throw invalidOption("tls: the clients have it already.");
+  const { targets, parameters } = url === undefined ? fromClients(clients) : fromUrl(url, tls);
+  const options = withParameters(given, parameters, KNOWN);
+  const { fresh = false } = options;
   if (typeof fresh !== "boolean") throw invalidOption("fresh: must be true or false.");
-  if (eviction !== "refuse" && eviction !== "accept")
-    throw invalidOption('eviction: must be "refuse" or "accept".');
   const timeoutMs = durationMs("timeout", options.timeout ?? "1s", { minMs: 10, maxMs: 30_000 });
-  const retentionMs = Math.ceil(durationMs("retention", options.retention ?? "10m", { minMs: 1 }));
-  const common = {
-    library,
-    prefix,
-    replicas: 0,
-    retentionMs,
-    timeoutMs: LATE_ANSWERS * timeoutMs,
-    acceptEviction: eviction === "accept",
-  };
-  const targets = url === undefined ? fromClients(clients) : fromUrl(url);
+  const maxTtlMs = Math.ceil(durationMs("maxTtl", options.maxTtl ?? "1m", { minMs: 100, maxMs: 86_400_000 }));
+  if (options.ttl !== undefined) refuseLongerThan(maxTtlMs, "ttl", ttlOption(options.ttl));
+  const common = readCommonOptions(options);
+  const { prefix, retentionMs } = common;
+  const perNode = { ...common, replicas: 0, timeoutMs: LATE_ANSWERS * timeoutMs };
   return {
-    nodes: targets.map(({ where, ...target }) => ({ where, settings: { ...common, ...target } })),
+    nodes: targets.map(({ where, ...target }) => ({ where, settings: { ...perNode, ...target } })),
     prefix,
-    maxTtlMs: Math.ceil(durationMs("maxTtl", options.maxTtl ?? "1m", { minMs: 100, maxMs: 86_400_000 })),
+    maxTtlMs,
     fresh,
     retentionMs,
     timeoutMs,
   };
 }
 
-type Target = { readonly where: string } & Pick<RedisSettings, "address" | "client">;
+interface Targets {
+  readonly targets: readonly ({ readonly where: string } & Pick<RedisSettings, "address" | "client">)[];
+  /** What the URL says of the options. */
+  readonly parameters: object;
+}
 
-function fromUrl(url: string): readonly Target[] {
-  const { scheme, hosts, path, ...credentials } = parseAddress(
-    "Redlock",
-    url,
-    PORTS,
-    "redlock://h1,h2,h3/db or redlocks://h1,h2,h3/db",
-  );
-  const db = Number(path || "0");
-  if (!Number.isInteger(db) || db < 0)
-    throw invalidOption("this Redlock URL cannot be used: the database must be a number.");
+function fromUrl(url: string, tlsOptions: TlsOptions | undefined): Targets {
+  const { scheme, hosts, path, parameters, ...credentials } = parseAddress(FORM, url);
+  const db = readDatabase(path, parameters as RedisParameters, "Redlock");
   const places = hosts.map((host) => describeHosts({ hosts: [host] }));
   if (new Set(places.map((place) => place.toLowerCase())).size < places.length) {
     throw invalidOption(
@@ -113,15 +119,24 @@ function fromUrl(url: string): readonly Target[] {
     );
   }
   assertEnough(hosts.length);
-  const tls = scheme === "redlocks";
-  return hosts.map((host, index) => ({
+  const { family } = parameters as RedisParameters;
+  const isSecure = scheme === "redlocks";
+  const common = {
+    ...credentials,
+    kind: "single" as const,
+    tls: readTls(tlsOptions, parameters as TlsParameters, { isSecure, secure: "redlocks" }),
+    db,
+    ...(family === undefined ? undefined : { family }),
+  };
+  const targets = hosts.map((host, index) => ({
     where: places[index] ?? "",
     client: undefined,
-    address: { kind: "single", hosts: [host], tls, db, ...credentials },
+    address: { ...common, hosts: [host] },
   }));
+  return { targets, parameters };
 }
 
-function fromClients(clients: unknown): readonly Target[] {
+function fromClients(clients: unknown): Targets {
   if (!Array.isArray(clients))
     throw invalidOption("clients: must be a list, with one client for each server.");
   for (const client of clients) {
@@ -132,7 +147,12 @@ function fromClients(clients: unknown): readonly Target[] {
   if (new Set(clients).size < clients.length)
     throw invalidOption("clients: one of them is given twice, and one server has one vote.");
   assertEnough(clients.length);
-  return clients.map((client, index) => ({ where: `client ${index + 1}`, client, address: undefined }));
+  const targets = clients.map((client, index) => ({
+    where: `client ${index + 1}`,
+    client,
+    address: undefined,
+  }));
+  return { targets, parameters: {} };
 }
 
 function isSeveralServers(client: object): boolean {

@@ -34,7 +34,9 @@ export function noQuorum(
   const able = nodes - reports.length;
   const why = reports.map(describe).join("; ");
   const young = reports.some(({ votesInMs }) => votesInMs !== undefined);
-  const advice = young ? ". Servers that were never used before can be declared so by { fresh: true }" : "";
+  const advice = young
+    ? ". Servers that were never used before can be declared so: connect(url, { engine: { fresh: true } }), or redlock({ clients, fresh: true })"
+    : "";
   // Enough may have answered, and yet not the same: then it would have been up to the others.
   const lack =
     able < majority
@@ -56,7 +58,7 @@ export function notAllNew(failures: readonly Report[]): LockError {
   const retryable = failures.every(({ error }) => !isLockError(error) || error.retryable);
   const why = failures.map(describe).join("; ");
   return backendError(
-    `whether this quorum is new, as { fresh: true } says, is known when all of its servers answer: ${why}`,
+    `whether this quorum is new, as fresh: true says, is known when all of its servers answer: ${why}`,
     { retryable, cause: failures[0]?.error },
   );
 }
@@ -73,6 +75,6 @@ function describe({ node, error, votesInMs }: Report): string {
 export function disagreement(agreedMs: number, maxTtlMs: number): LockError {
   return new LockError(
     "unsupported",
-    `the servers of this quorum were asked with a maxTtl of ${formatMs(agreedMs)}, and this one is ${formatMs(maxTtlMs)}: everybody has to say the same, or a server that loses its memory would vote too early.`,
+    `the servers of this quorum were asked with a maxTtl of ${formatMs(agreedMs)}, and this one is ${formatMs(maxTtlMs)}: all processes have to say the same, or a server that loses its memory would vote too early. Say connect(url, { engine: { maxTtl: ${agreedMs} } }).`,
   );
 }

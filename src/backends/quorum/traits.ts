@@ -2,6 +2,7 @@ import type { ClaimRequest, Traits } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import { formatMs } from "../../core/duration.js";
 import { LockError } from "../../core/errors.js";
+import { tlsCaveats } from "../../core/tls.js";
 import type { QuorumSettings } from "./options.js";
 import { majorityOf } from "./tally.js";
 
@@ -24,6 +25,12 @@ export function traitsOf({ nodes, maxTtlMs }: QuorumSettings): Traits {
       ...(count % 2 === 0
         ? [`An even number of servers adds nothing: ${count - 1} would bear the same failures.`]
         : []),
+      ...(nodes[0]?.settings.acceptEviction
+        ? [
+            "Eviction is accepted: a server whose memory is full may forget locks, as if it had lost its memory.",
+          ]
+        : []),
+      ...tlsCaveats(nodes[0]?.settings.address?.tls),
     ],
   };
 }
@@ -39,14 +46,18 @@ export function refuseTheImpossible(request: ClaimRequest, { maxTtlMs }: QuorumS
   }
   if (maxWaiters !== undefined) throw unsupported(name, "maxWaiters: a quorum keeps no queue to be counted");
   for (const [option, ms] of Object.entries({ ttl: ttlMs, minHold: minHoldMs })) {
-    if (ms <= maxTtlMs) continue;
-    throw unsupported(
-      name,
-      `${option}: ${formatMs(ms)} is longer than the maxTtl of this quorum, ${formatMs(maxTtlMs)}. Let the lease be renewed, or give everybody a longer maxTtl`,
-    );
+    refuseLongerThan(maxTtlMs, option, ms, name);
   }
 }
 
-function unsupported(name: string, why: string): LockError {
+export function refuseLongerThan(maxTtlMs: number, option: string, ms: number, name?: string): void {
+  if (ms <= maxTtlMs) return;
+  throw unsupported(
+    name,
+    `${option}: ${formatMs(ms)} is longer than the maxTtl of this quorum, ${formatMs(maxTtlMs)}. Let the lease be renewed, or let every process that uses these servers have a longer one: connect(url, { engine: { maxTtl: ${Math.ceil(ms)} } })`,
+  );
+}
+
+function unsupported(name: string | undefined, why: string): LockError {
   return new LockError("unsupported", `${why}.`, { name });
 }

@@ -14,6 +14,7 @@ import type { CellStore } from "../../core/cells.js";
 import { backendError } from "../../core/errors.js";
 import { bitIn } from "../../core/reply.js";
 import { TicketFloor } from "../../core/ticket-floor.js";
+import { tlsCaveats } from "../../core/tls.js";
 import { Bell } from "./bell.js";
 import { RedisCells } from "./cells.js";
 import { ClaimArgs, toUs } from "./claim-args.js";
@@ -231,6 +232,12 @@ function traitsOf(settings: RedisSettings): Traits {
             `A grant waits for ${settings.replicas} replica(s), which narrows that window and does not close it.`,
           ]
         : []),
+      ...(settings.acceptEviction
+        ? [
+            "Eviction is accepted: a server whose memory is full may forget locks, and let a second holder in. The first one is told at its next renewal, and fencing tokens contain what it does until then.",
+          ]
+        : []),
+      ...tlsCaveats(settings.address?.tls),
     ],
   };
 }

@@ -3,11 +3,11 @@ import { installed } from "../../core/installed.js";
 import { countIn } from "../../core/reply.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
-import { within } from "./errors.js";
+import { NOT_OPEN, within } from "./errors.js";
 import type { Loaded } from "./library.js";
 import { readReply, readScan } from "./replies.js";
-import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
-import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
+import { streamTls } from "./tls-streams.js";
+import { patienceWithOneOf, type RedisAddress, type RedisHost, socketOf } from "./url.js";
 
 /** The part of a client of ioredis or iovalkey (`Redis` or `Cluster`) that is used here. */
 export interface IoredisLike {
@@ -96,6 +96,8 @@ export function fromIoredis(
     subscribe: (channel, onMessage) =>
       subscribe(cluster?.nodes("all") ?? [client], channel, onMessage, timeoutMs),
     close,
+    // Unlike one that has lost its connection, it does not try any more.
+    trouble: () => (partOf(client, "status") === "end" ? new Error(NOT_OPEN) : undefined),
   };
 }
 
@@ -156,14 +158,14 @@ export async function openIoredis(
   { library, module }: Loaded,
 ): Promise<RedisClient> {
   const { Redis, Cluster } = classesOf(module);
-  const { username, password, tls, db, hosts } = address;
+  const { username, password, tls, db, family, hosts } = address;
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
+  const secured = tls === undefined ? undefined : streamTls(tls);
   const common = {
     username,
     password,
-    ...(tls
-      ? { tls: WITH_ALL_ERRORS_HEARD, sentinelTLS: WITH_ALL_ERRORS_HEARD, enableTLSForSentinelMode: true }
-      : undefined),
+    ...(family === undefined ? undefined : { family }),
+    ...(secured && { tls: secured, sentinelTLS: secured, enableTLSForSentinelMode: true }),
     // It asks for INFO, which some users may not; a server that is still loading says so by itself.
     enableReadyCheck: false,
     lazyConnect: true,
@@ -203,7 +205,7 @@ export async function openIoredis(
                 sentinelCommandTimeout: hostMs,
                 connectTimeout: hostMs,
               }
-            : { ...hosts[0], db }),
+            : { ...(hosts[0] && socketOf(hosts[0])), db }),
           retryStrategy,
         });
   let lastError: unknown;

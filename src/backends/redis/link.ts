@@ -147,11 +147,10 @@ export class RedisLink {
   }
 
   async #connect(): Promise<RedisClient> {
-    const { acceptEviction, timeoutMs } = this.#settings;
     const client = await openClient(this.#settings);
     this.#latest = client;
     try {
-      if (!acceptEviction) await refuseEviction(client, timeoutMs, this.#where);
+      if (!this.#settings.acceptEviction) await refuseEviction(client, this.#settings, this.#where);
     } catch (error) {
       await client.close();
       throw error;

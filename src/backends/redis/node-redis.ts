@@ -1,13 +1,13 @@
 import { GIVEN } from "../../core/backend.js";
 import { installed } from "../../core/installed.js";
 import { countIn } from "../../core/reply.js";
-import { hasMethods } from "../../core/shape.js";
+import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
-import { within } from "./errors.js";
+import { NOT_OPEN, within } from "./errors.js";
 import type { Loaded } from "./library.js";
 import { readReply, readScan } from "./replies.js";
-import { WITH_ALL_ERRORS_HEARD } from "./tls-streams.js";
-import { patienceWithOneOf, type RedisAddress, type RedisHost } from "./url.js";
+import { streamTls } from "./tls-streams.js";
+import { patienceWithOneOf, type RedisAddress, type RedisHost, socketOf } from "./url.js";
 
 interface ScriptOptions {
   readonly keys: string[];
@@ -70,6 +70,9 @@ type Send = (args: readonly string[]) => Promise<unknown>;
 const SCAN_COUNT = "500";
 const KEEP_ALIVE_MS = 10_000;
 
+/** A user without a password is let in by any. But without one the library logs in as the default user instead. */
+const ANY_PASSWORD = "any";
+
 const METHODS = ["evalSha", "eval", "sendCommand", "duplicate", "subscribe"];
 
 /** A pool (`createClientPool`) of it has scripts, too, but no subscriptions; a transaction runs nothing by itself. */
@@ -112,6 +115,8 @@ export function fromNodeRedis(
     },
     subscribe: shape.subscribe,
     close,
+    // Unlike one that has lost its connection, it does not try.
+    trouble: () => (partOf(given, "isOpen") === false ? new Error(NOT_OPEN) : undefined),
   };
 }
 
@@ -224,15 +229,17 @@ export async function openNodeRedis(
   { library, module }: Loaded,
 ): Promise<RedisClient> {
   const { createClient, createCluster, createSentinel } = module as Module;
-  const { username, password, tls, db, hosts, master } = address;
+  const { username, password, tls, db, family, hosts, master } = address;
   const reconnectStrategy = (attempt: number) => Math.min((attempt + 1) * 50, 1_000);
   const socket = {
     connectTimeout: timeoutMs,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
     reconnectStrategy,
-    ...(tls ? { tls, ...WITH_ALL_ERRORS_HEARD } : {}),
+    ...(family === undefined ? undefined : { family }),
+    ...(tls && { tls: true, ...streamTls(tls) }),
   };
-  const common = { username, password, disableOfflineQueue: true, name: "locktender" };
+  const login = { username, password: password ?? (username === undefined ? undefined : ANY_PASSWORD) };
+  const common = { ...login, disableOfflineQueue: true, name: "locktender" };
   const hostMs = patienceWithOneOf(hosts, timeoutMs);
   const client =
     address.kind === "cluster"
@@ -254,7 +261,11 @@ export async function openNodeRedis(
               pingInterval: hostMs / 2,
             },
           })
-        : createClient({ ...common, database: db, socket: { ...socket, ...hosts[0] } });
+        : createClient({
+            ...common,
+            database: db,
+            socket: { ...socket, ...(hosts[0] && socketOf(hosts[0])) },
+          });
   const destroy = async () => client.destroy();
   const close = async () => {
     // A sentinel's client first waits for its own attempt to connect, which may never end; and up to version 6.0

@@ -1,12 +1,13 @@
 import { LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import type { RedisClient } from "./client.js";
-import { within } from "./errors.js";
+import { isSilence, WITHOUT_TLS, within } from "./errors.js";
 import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
 import { firstInstalled } from "./library.js";
 import { fromNodeRedis, type NodeRedisLike, openNodeRedis } from "./node-redis.js";
 import { LIBRARIES, type RedisSettings } from "./options.js";
-import type { RedisHost } from "./url.js";
+import { answersWithoutTls } from "./plain-port.js";
+import type { RedisAddress, RedisHost } from "./url.js";
 
 /** The client that was brought, or a new one of our own that is connected. */
 export async function openClient(
@@ -24,11 +25,28 @@ export async function openClient(
   const loaded = await firstInstalled(library === undefined ? LIBRARIES : [library]);
   const anywhere = { ...address, hosts: distinct([...address.hosts, ...alsoAt]) };
   const open = loaded.library === "redis" ? openNodeRedis : openIoredis;
-  return open(anywhere, timeoutMs, loaded);
+  try {
+    return await open(anywhere, timeoutMs, loaded);
+  } catch (error) {
+    throw (await isPlain(address, error)) ? new Error(WITHOUT_TLS) : error;
+  }
 }
 
-/** Eviction takes keys with an expiry first: that is, locks. */
-export async function refuseEviction(client: RedisClient, timeoutMs: number, where: string): Promise<void> {
+async function isPlain({ tls, hosts: [host] }: RedisAddress, error: unknown): Promise<boolean> {
+  if (tls === undefined || host === undefined || !isSilence(error)) return false;
+  return answersWithoutTls(host);
+}
+
+/** Eviction takes keys with an expiry first: that is, locks. It begins when `maxmemory` is used up, and 0 is no limit. */
+export async function refuseEviction(
+  client: RedisClient,
+  { timeoutMs, address }: RedisSettings,
+  where: string,
+): Promise<void> {
+  const how =
+    address === undefined
+      ? 'redis({ client, eviction: "accept" })'
+      : 'connect(url, { engine: { eviction: "accept" } }), or eviction=accept in the URL';
   let infos: readonly string[];
   try {
     infos = await within(client.memoryInfo(), timeoutMs);
@@ -37,14 +55,19 @@ export async function refuseEviction(client: RedisClient, timeoutMs: number, whe
     if (error instanceof Error && /NOPERM|unknown command/i.test(error.message)) return;
     throw error;
   }
-  const policy = infos
-    .map((info) => /maxmemory_policy:(\S+)/.exec(String(info))?.[1])
-    .find((found) => found !== undefined && found !== "noeviction");
+  const policy = infos.map((info) => evictionPolicy(String(info))).find((found) => found !== undefined);
   if (policy === undefined) return;
   throw new LockError(
     "unsupported",
-    `Redis at ${where} has maxmemory-policy ${plainText(policy)}, so it may evict locks when its memory is full. Set maxmemory-policy noeviction, use a server of their own for locks, or accept it with { eviction: "accept" }.`,
+    `Redis at ${where} has maxmemory-policy ${plainText(policy)} and a limit of its memory, so it may evict locks when that is full. Set maxmemory-policy noeviction, use another server for locks, or accept it: ${how}.`,
   );
+}
+
+/** How keys may be evicted, if they may. */
+function evictionPolicy(info: string): string | undefined {
+  const policy = /maxmemory_policy:(\S+)/.exec(info)?.[1];
+  const limit = /maxmemory:(\d+)/.exec(info)?.[1];
+  return policy === "noeviction" || limit === "0" ? undefined : policy;
 }
 
 function distinct(hosts: readonly RedisHost[]): readonly RedisHost[] {

@@ -2,27 +2,31 @@ import { type Address, describeHosts, parseAddress } from "../../core/address.js
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
-import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
+import { type ParameterTable, withParameters } from "../../core/parameters.js";
+import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../core/tls.js";
+import { LONGEST_CONNECT_MS } from "./parameters.js";
 
 /** Options that every database server has. */
 export interface ServerOptions {
   /** PEM texts, for TLS: who signed the server, and who we are. */
-  readonly tls?: TlsOptions;
+  readonly tls?: TlsOptions | undefined;
   /** `"create"` what is missing in the database, or only `"verify"` that it is there; `"create"` if not given. */
-  readonly schema?: "create" | "verify";
+  readonly schema?: "create" | "verify" | undefined;
   /** How many connections of ours there may be, besides the one that listens; 4 if not given. */
-  readonly connections?: number;
+  readonly connections?: number | undefined;
   /** How long the last ticket of an idle name is kept; `"1h"` if not given. */
-  readonly retention?: Duration;
+  readonly retention?: Duration | undefined;
   /** How long one request may take; `"2s"` if not given. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
+  /** How long it may take to open a connection; as long as a request if not given. */
+  readonly connectTimeout?: Duration | undefined;
 }
 
 /** And those that each of them describes in its own words. */
 interface Target<Pool> {
-  readonly url?: string;
-  readonly pool?: Pool;
-  readonly prefix?: string;
+  readonly url?: string | undefined;
+  readonly pool?: Pool | undefined;
+  readonly prefix?: string | undefined;
 }
 
 export interface ServerSettings<Pool = unknown> {
@@ -36,6 +40,7 @@ export interface ServerSettings<Pool = unknown> {
   readonly connections: number;
   readonly retentionMs: number;
   readonly timeoutMs: number;
+  readonly connectMs: number;
 }
 
 /** What is different about the options of a database server. */
@@ -47,42 +52,49 @@ export interface ServerKind {
   readonly whatPool: string;
   /** The default port by scheme. */
   readonly ports: ReadonlyMap<string, number>;
+  readonly parameters: ParameterTable;
   /** Options that no other one has. */
   readonly own: readonly string[];
 }
 
 export interface DatabaseAddress extends Omit<Address, "path"> {
   readonly database: string | undefined;
-  readonly tls: TlsTexts | undefined;
+  readonly tls: TlsSettings | undefined;
+  /** What else the parameters of the URL have set. */
+  readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-/** `known` is where the server is, if neither a URL nor a pool says it. */
-export function readServerOptions<Pool>(
+const NAMES = [
+  "url",
+  "pool",
+  "prefix",
+  "tls",
+  "schema",
+  "connections",
+  "retention",
+  "timeout",
+  "connectTimeout",
+];
+
+/** `known` is where the server is, if neither a URL nor a pool says it. Also the options, with those of the URL. */
+export function readServerOptions<Pool, Options extends ServerOptions & Target<Pool>>(
   kind: ServerKind,
-  options: ServerOptions & Target<Pool>,
+  given: Options,
   known?: DatabaseAddress,
-): ServerSettings<Pool> {
-  const names = [
-    "url",
-    "pool",
-    "prefix",
-    ...kind.own,
-    "tls",
-    "schema",
-    "connections",
-    "retention",
-    "timeout",
-  ];
-  knownOptions(options, new Set(names), kind.engine);
-  const { schema = "create", connections = 4, prefix = "locktender" } = options;
-  const target = known === undefined ? readTarget(kind, options) : { address: known };
+): { readonly settings: ServerSettings<Pool>; readonly options: Options } {
+  const names = [...NAMES, ...kind.own];
+  knownOptions(given, new Set(names), kind.engine);
+  const target = known === undefined ? readTarget(kind, given) : { address: known };
+  const { address } = target;
+  const options = withParameters(given, address?.parameters ?? {}, names);
+  const { schema = "create", connections = 4, prefix = "locktender", timeout = "2s" } = options;
   if (schema !== "create" && schema !== "verify")
     throw invalidOption('schema: must be "create" or "verify".');
   if (!Number.isInteger(connections) || connections < 1 || connections > 100) {
     throw invalidOption("connections: must be a whole number from 1 to 100.");
   }
-  const { address } = target;
-  return {
+  const opening = { minMs: 10, maxMs: LONGEST_CONNECT_MS };
+  const settings = {
     target,
     where: address === undefined ? "the given pool" : describeHosts(address),
     prefix: readPrefix(prefix),
@@ -90,19 +102,22 @@ export function readServerOptions<Pool>(
     connections,
     // The clock of a server may be corrected while it runs; a forgotten name must not notice.
     retentionMs: durationMs("retention", options.retention ?? "1h", { minMs: 1_000 }),
-    timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
+    timeoutMs: durationMs("timeout", timeout, { minMs: 10, maxMs: 60_000 }),
+    connectMs: durationMs("connectTimeout", options.connectTimeout ?? timeout, opening),
   };
+  return { settings, options };
 }
 
 function readTarget<Pool>(
-  { engine, isPool, whatPool, ports }: ServerKind,
-  { url, pool, tls, connections }: ServerOptions & Target<Pool>,
+  kind: ServerKind,
+  { url, pool, tls, connections, connectTimeout }: ServerOptions & Target<Pool>,
 ): ServerSettings<Pool>["target"] {
-  if (url !== undefined && pool === undefined) return { address: readDatabaseUrl(engine, url, ports, tls) };
-  if (pool === undefined || url !== undefined) throw invalidOption(`${engine}: give either a url or a pool.`);
-  if (!isPool(pool)) throw invalidOption(`pool: must be ${whatPool}`);
-  if (tls !== undefined || connections !== undefined) {
-    throw invalidOption("tls, connections: a pool of yours has them already.");
+  if (url !== undefined && pool === undefined) return { address: readDatabaseUrl(kind, url, tls) };
+  if (pool === undefined || url !== undefined)
+    throw invalidOption(`${kind.engine}: give either a url or a pool.`);
+  if (!kind.isPool(pool)) throw invalidOption(`pool: must be ${kind.whatPool}`);
+  if ([tls, connections, connectTimeout].some((option) => option !== undefined)) {
+    throw invalidOption("tls, connections, connectTimeout: a pool of yours has them already.");
   }
   return { pool };
 }
@@ -117,46 +132,23 @@ export function readPrefix(prefix: unknown): string {
   return prefix;
 }
 
-/** One host or several, and `?sslmode=require` for TLS. The certificate is always checked. */
+const NO_SOCKET_SCHEMES: ReadonlySet<string> = new Set();
+
+/** One host or several, and what the parameters say. */
 function readDatabaseUrl(
-  engine: string,
+  { engine, ports, parameters: table }: ServerKind,
   url: string,
-  ports: ReadonlyMap<string, number>,
-  tls: TlsOptions | undefined,
+  tlsOptions: TlsOptions | undefined,
 ): DatabaseAddress {
   if (typeof url !== "string") throw invalidOption(`${engine}: the url must be a string.`);
   const [scheme] = ports.keys();
   const expected = `${scheme}://user:password@host:port/database, and ?sslmode=require for TLS`;
-  const at = url.indexOf("?");
-  const address = parseAddress(engine, at === -1 ? url : url.slice(0, at), ports, expected);
-  const secure = readParameters(engine, at === -1 ? "" : url.slice(at + 1)) || tls !== undefined;
-  const { hosts, username, password } = address;
-  const database = decodeURIComponent(address.path);
-  return {
-    scheme: address.scheme,
-    hosts,
-    ...(username === undefined ? undefined : { username }),
-    ...(password === undefined ? undefined : { password }),
-    database: database === "" ? undefined : database,
-    tls: secure ? readTls(tls ?? {}) : undefined,
-  };
-}
-
-/** Whether TLS is asked for. Locks can only use the server that writes, so that one is looked for in any case. */
-function readParameters(engine: string, query: string): boolean {
-  const given = new URLSearchParams(query);
-  for (const key of given.keys()) {
-    if (key !== "sslmode" && key !== "target_session_attrs") {
-      throw invalidOption(`${engine}: the url knows no parameters but sslmode and target_session_attrs.`);
-    }
+  const form = { engine, ports, expected, parameters: table, socketSchemes: NO_SOCKET_SCHEMES };
+  const { path, ...address } = parseAddress(form, url);
+  const { database, ...parameters } = address.parameters as { readonly database?: string };
+  const tls = readTls(tlsOptions, parameters as TlsParameters);
+  if (tls !== undefined && address.hosts.some(({ host }) => host.startsWith("/"))) {
+    throw invalidOption(`${engine}: a Unix socket has no TLS. Leave sslmode and tls out.`);
   }
-  if (!["read-write", "primary"].includes(given.get("target_session_attrs") ?? "primary")) {
-    throw invalidOption(`${engine}: target_session_attrs must be read-write or primary: locks are written.`);
-  }
-  const mode = given.get("sslmode") ?? "disable";
-  if (mode === "disable") return false;
-  if (mode === "require" || mode === "verify-full") return true;
-  throw invalidOption(
-    `${engine}: sslmode must be disable, require or verify-full. Certificates are always checked.`,
-  );
+  return { ...address, database: (database ?? decodeURIComponent(path)) || undefined, tls, parameters };
 }

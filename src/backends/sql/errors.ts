@@ -1,10 +1,8 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
+import { tlsAdvice } from "../../core/tls-advice.js";
 import type { Explanation } from "./driver.js";
-
-const TLS_ADVICE =
-  "The server must speak TLS, and Node.js must trust whoever signed its certificate: name that authority by the option tls.";
 
 /** An error of the library or the server, for whoever runs the program. */
 export function explained(
@@ -17,10 +15,10 @@ export function explained(
   const inner = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
   const { isServers, passes, advice } = explain(inner);
   const text = plainText(textOf(inner)).replace(/\.$/, "");
-  const certificate = !isServers && /certificate|self.signed|SSL|secure connection/i.test(text);
-  const told = certificate ? TLS_ADVICE : advice;
+  const forTls = isServers ? undefined : tlsAdvice(text);
+  const told = forTls?.advice ?? advice;
   return backendError(`${engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
-    retryable: isServers ? passes : !certificate,
+    retryable: isServers ? passes : forTls?.passes !== false,
     cause: scrubbed(inner),
   });
 }
@@ -70,7 +68,7 @@ export function closedError(engine: string): LockError {
 export function missingSchema(lack: string, prefix: string, module: string): LockError {
   return new LockError(
     "unsupported",
-    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} in this release prints, or let schema: "create" do it.`,
+    `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} in this release prints, or leave schema: "verify" out, and it is made.`,
   );
 }
 

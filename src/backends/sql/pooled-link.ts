@@ -9,7 +9,7 @@ import { closedError, explained, lateError, ReadOnlyServerError } from "./errors
 import type { Row, SqlLink, SqlValue } from "./link.js";
 import { type Lent, ordered, type Pool } from "./pool.js";
 import type { Routine } from "./routine.js";
-import { ensureSchema } from "./schema.js";
+import { ensureSchema, type Use } from "./schema.js";
 
 /**
  * The longest pause before the next try, after errors that make one worth while: each of them is a refusal as a
@@ -33,6 +33,7 @@ export class PooledLink<Connection> implements SqlLink {
   readonly #driver: Driver<Connection>;
   readonly #settings: ServerSettings;
   readonly #patience: Patience;
+  readonly #openingPatience: Patience;
   #opening: Promise<Pool<Connection>> | undefined;
   #pool: Pool<Connection> | undefined;
   #schema: Promise<void> | undefined;
@@ -45,6 +46,7 @@ export class PooledLink<Connection> implements SqlLink {
     this.#driver = driver;
     this.#settings = settings;
     this.#patience = new Patience(settings.timeoutMs);
+    this.#openingPatience = new Patience(Math.max(settings.timeoutMs, settings.connectMs));
   }
 
   async call(
@@ -95,7 +97,8 @@ export class PooledLink<Connection> implements SqlLink {
   }
 
   #prepared(): Promise<void> {
-    const use = this.#use.bind(this);
+    // It may be the first connection of all that is opened for it.
+    const use: Use<Connection> = (work, patience = this.#openingPatience) => this.#use(work, patience);
     this.#schema ??= ensureSchema(this.#driver, this.#settings, use)
       .then(() => {
         this.#ready = true;

@@ -10,13 +10,13 @@ import type { LockFileOptions } from "./lock-file.js";
 
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */
-  readonly file?: string;
+  readonly file?: string | undefined;
   /** An open database of `libsql` or `better-sqlite3`, used for nothing else; it stays yours to close. */
-  readonly database?: SqliteDatabase;
+  readonly database?: SqliteDatabase | undefined;
   /** How long the last ticket of an idle name is kept; `"1h"` if not given. */
-  readonly retention?: Duration;
+  readonly retention?: Duration | undefined;
   /** How long one operation tries while others write; `"2s"` if not given. */
-  readonly busyTimeout?: Duration;
+  readonly busyTimeout?: Duration | undefined;
 }
 
 export interface SqliteSettings extends LockFileOptions {

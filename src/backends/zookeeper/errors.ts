@@ -1,6 +1,7 @@
 import { backendError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
+import { tlsAdvice } from "../../core/tls-advice.js";
 import { ERROR } from "./protocol.js";
 
 const NAMES: ReadonlyMap<number, string> = new Map([
@@ -106,15 +107,19 @@ export function reachedNobody(error: unknown): boolean {
   return cause instanceof Error && "code" in cause && cause.code === "EPIPE";
 }
 
-/** In words, for a connection that could not be made. */
-export function describeFailure(error: unknown): string {
+/** A connection that could not be made, or that broke, for a reason of its own. */
+export function failed(where: string, error: unknown): LockError {
   const { code = "" } = error as { code?: string };
   const message = plainText(asError(error).message);
   if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
-    return `${code}. Are the servers running, and reachable from here?`;
+    return unreachable(where, `${code}. Are the servers running, and reachable from here?`, error);
   }
-  if (/CERT|TLS|SSL|SELF_SIGNED|ERR_/.test(code)) return `${code}. Check the option tls: ${message}`;
-  return message;
+  const forTls = tlsAdvice(message);
+  if (forTls === undefined) return unreachable(where, message, error);
+  return backendError(`ZooKeeper at ${where}: ${message.replace(/\.$/, "")}. ${forTls.advice}`, {
+    retryable: forTls.passes,
+    cause: error,
+  });
 }
 
 export function closedError(): LockError {

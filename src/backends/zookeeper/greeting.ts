@@ -2,23 +2,17 @@ import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type Sent, sendingNow } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
+import { socketTls } from "../../core/tls.js";
 import { takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { connectFrame, type Handshake } from "./protocol.js";
 
 /** A socket that is on its way to a server. */
 export function dial(
-  { secure, tls }: ZooKeeperSettings,
+  { tls }: ZooKeeperSettings,
   { host, port }: { readonly host: string; readonly port: number },
 ): Socket {
-  if (!secure) return connect({ host, port });
-  // A certificate is for a name; an address cannot be asked for by name.
-  return connectTls({
-    host,
-    port,
-    ...tls,
-    ...(/[:]|^[\d.]+$/.test(host) ? undefined : { servername: host }),
-  });
+  return tls === undefined ? connect({ host, port }) : connectTls({ host, port, ...socketTls(tls, host) });
 }
 
 /** Says hello, and waits for the answer. */
@@ -34,7 +28,7 @@ export function greet(
     const onClose = () =>
       fail(
         new Error(
-          "the server closes connections at once. Has the ensemble no quorum, or this host too many connections (maxClientCnxns)?",
+          "the server closes connections at once. Has the ensemble no quorum, this host too many connections (maxClientCnxns), or does the server speak TLS at this port (zookeepers://)?",
         ),
       );
     const onData = (bytes: Buffer) => {

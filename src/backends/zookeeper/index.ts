@@ -7,6 +7,7 @@ import type {
   Renewal,
   RenewRequest,
   ResourceRecord,
+  Traits,
   Unwatch,
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
@@ -21,7 +22,7 @@ import { readRecord, readRecords } from "./listing.js";
 import { readZooKeeperOptions, type ZooKeeperOptions, type ZooKeeperSettings } from "./options.js";
 import { Renewing } from "./renewing.js";
 import type { Session } from "./session.js";
-import { TRAITS } from "./traits.js";
+import { traitsOf } from "./traits.js";
 
 export type { ZooKeeperOptions } from "./options.js";
 
@@ -31,7 +32,7 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
 }
 
 class ZooKeeperBackend implements Backend {
-  readonly traits = TRAITS;
+  readonly traits: Traits;
   readonly cells: CellStore;
   readonly #desk: Desk;
   readonly #claiming: Claiming;
@@ -39,6 +40,7 @@ class ZooKeeperBackend implements Backend {
   readonly #leaving: Leaving;
 
   constructor(settings: ZooKeeperSettings) {
+    this.traits = traitsOf(settings);
     const entry = new Entry(settings.acl);
     this.#desk = new Desk(settings, (session) => this.#reattached(session));
     this.#leaving = new Leaving(this.#desk, entry);

@@ -1,8 +1,9 @@
-import { type Address, parseAddress } from "../../core/address.js";
+import { type Address, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
-import { readTls, type TlsOptions, type TlsTexts } from "../../core/tls.js";
+import { knownOptions, ttlOption } from "../../core/options.js";
+import { duration, type ParameterTable, text, withParameters } from "../../core/parameters.js";
+import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../core/tls.js";
 import { isNodeName } from "./names.js";
 import { type Acl, CREATOR_ACL, OPEN_ACL } from "./protocol.js";
 
@@ -10,22 +11,27 @@ export interface ZooKeeperOptions {
   /** `zookeeper://user:password@h1:2181,h2/chroot`, or `zookeepers://` with TLS. */
   readonly url: string;
   /** PEM texts for `zookeepers://`: who signed the servers, and who we are. */
-  readonly tls?: TlsOptions;
+  readonly tls?: TlsOptions | undefined;
   /** Where the locks are, below the chroot; `"locktender"` if not given. `""` shares names with Curator. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** How long one request may take; `"2s"` if not given. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
+  /**
+   * The ttl that locks have by default; `connect` gives it. Its session is the first that is opened, and servers that
+   * do not allow it are found out then. If not given, the first lock that needs it finds out.
+   */
+  readonly ttl?: Duration | undefined;
   /** Who may touch our nodes: everybody, or whoever has the same user and password (then the default). */
-  readonly acl?: "open" | "creator";
+  readonly acl?: "open" | "creator" | undefined;
 }
 
 export interface ZooKeeperSettings {
   readonly address: Address;
-  readonly secure: boolean;
-  readonly tls: TlsTexts;
+  readonly tls: TlsSettings | undefined;
   /** The path of the node that all locks are below; empty for the root of the tree. */
   readonly root: string;
   readonly timeoutMs: number;
+  readonly ttlMs: number | undefined;
   readonly acl: readonly Acl[];
 }
 
@@ -34,20 +40,37 @@ const KNOWN = new Set<string>([
   "tls",
   "prefix",
   "timeout",
+  "ttl",
   "acl",
 ] satisfies (keyof ZooKeeperOptions)[]);
-const PORTS = new Map([
-  ["zookeeper", 2181],
-  ["zookeepers", 2281],
-]);
+const PARAMETERS: ParameterTable = {
+  honoured: {
+    ...TLS_PARAMETERS,
+    prefix: text("prefix"),
+    timeout: duration("timeout"),
+    acl: text("acl"),
+  },
+  withoutEffect: [],
+};
+const FORM: UrlForm = {
+  engine: "zookeeper",
+  ports: new Map([
+    ["zookeeper", 2181],
+    ["zookeepers", 2281],
+  ]),
+  expected: "zookeeper://h1:2181,h2/chroot or zookeepers://",
+  parameters: PARAMETERS,
+};
 
-export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettings {
-  knownOptions(options, KNOWN, "zookeeper");
-  const { url, tls = {}, prefix = "locktender" } = options;
+export function readZooKeeperOptions(given: ZooKeeperOptions): ZooKeeperSettings {
+  knownOptions(given, KNOWN, "zookeeper");
+  const { url, tls } = given;
   if (typeof url !== "string") {
     throw invalidOption("zookeeper: give a url such as zookeeper://127.0.0.1:2181.");
   }
-  const address = parseAddress("zookeeper", url, PORTS, "zookeeper://h1:2181,h2/chroot or zookeepers://");
+  const { parameters, ...address } = parseAddress(FORM, url);
+  const options = withParameters(given, parameters, KNOWN);
+  const { prefix = "locktender" } = options;
   const { username, password } = address;
   if ((username === undefined) !== (password === undefined)) {
     throw invalidOption("zookeeper: the url needs a user name and a password, or neither.");
@@ -65,14 +88,12 @@ export function readZooKeeperOptions(options: ZooKeeperOptions): ZooKeeperSettin
   if (acl === "creator" && username === undefined) {
     throw invalidOption("acl: creator needs a user name and a password in the url.");
   }
-  const secure = address.scheme === "zookeepers";
-  if (!secure && options.tls !== undefined) throw invalidOption("tls: needs a zookeepers:// url.");
   return {
     address,
-    secure,
-    tls: readTls(tls),
+    tls: readTls(tls, parameters, { isSecure: address.scheme === "zookeepers", secure: "zookeepers" }),
     root: steps.map((step) => `/${step}`).join(""),
     timeoutMs: durationMs("timeout", options.timeout ?? "2s", { minMs: 10, maxMs: 60_000 }),
+    ttlMs: options.ttl === undefined ? undefined : ttlOption(options.ttl),
     acl: acl === "creator" ? CREATOR_ACL : OPEN_ACL,
   };
 }

@@ -37,7 +37,8 @@ export class Sessions {
 
   /** Whichever there is. */
   async any(): Promise<Session> {
-    return this.live[0] ?? (await this.#get(DEFAULT_MS));
+    const { ttlMs } = this.#settings;
+    return this.live[0] ?? (await (ttlMs === undefined ? this.#get(DEFAULT_MS) : this.lasting(ttlMs)));
   }
 
   /** One that outlives a crash by that time, and not by much more, unless the servers want it longer. */
@@ -48,7 +49,7 @@ export class Sessions {
     }
     throw new LockError(
       "unsupported",
-      `this needs a session of ${Math.ceil(timeoutMs)} ms, but the servers allow at most ${this.#longestMs} ms. Ask for a shorter ttl or minHold (with renew: false and with minHold it takes one and a half times as long a session; maxHold does not), or set maxSessionTimeout there.`,
+      `this needs a session of ${Math.ceil(timeoutMs)} ms, but the servers allow at most ${this.#longestMs} ms. Ask for a shorter ttl, as in connect(url, { ttl: ${this.#longestMs} }), or a shorter minHold (with renew: false and with minHold it takes one and a half times as long a session; maxHold does not), or set maxSessionTimeout there.`,
     );
   }
 

@@ -1,6 +1,8 @@
 import type { Traits } from "../../core/backend.js";
+import { tlsCaveats } from "../../core/tls.js";
+import type { ZooKeeperSettings } from "./options.js";
 
-export const TRAITS: Traits = {
+const TRAITS: Traits = {
   engine: "zookeeper",
   reach: "network",
   fencing: true,
@@ -14,3 +16,7 @@ export const TRAITS: Traits = {
     "A new leader gives all sessions their whole time again, so after an election a dead holder may keep its lock for longer than its ttl.",
   ],
 };
+
+export function traitsOf({ tls }: ZooKeeperSettings): Traits {
+  return { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(tls)] };
+}

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startInterval, startTimer } from "../../core/timer.js";
-import { describeFailure, refusal, unreachable } from "./errors.js";
+import { failed, refusal, unreachable } from "./errors.js";
 import { dial, greet } from "./greeting.js";
 import { JuteReader, messageLength, notZooKeeper, takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
@@ -86,7 +86,7 @@ export class Wire {
     const where = `${server.host}:${server.port}`;
     const socket = dial(settings, server);
     try {
-      const { sent, reply, rest } = await greet(socket, settings.secure, handshake, limitMs);
+      const { sent, reply, rest } = await greet(socket, settings.tls !== undefined, handshake, limitMs);
       const session = readConnected(reply);
       if (session.timeoutMs <= 0) {
         socket.destroy();
@@ -98,7 +98,7 @@ export class Wire {
       return { wire, session, sent };
     } catch (error) {
       socket.destroy();
-      throw unreachable(where, describeFailure(error), error);
+      throw failed(where, error);
     }
   }
 
@@ -107,7 +107,7 @@ export class Wire {
     // What is waited for keeps the process alive; a connection alone does not.
     socket.setNoDelay(true).unref();
     socket.on("data", (bytes) => this.#received(bytes));
-    socket.on("error", (error) => this.#fail(unreachable(this.#where, describeFailure(error), error)));
+    socket.on("error", (error) => this.#fail(failed(this.#where, error)));
     socket.on("close", () => this.#fail(unreachable(this.#where, "the server has closed the connection.")));
     if (username !== undefined && password !== undefined) this.#out(authFrame(username, password));
     // So often that something is answered in every twelfth of the timeout, also if that takes a moment: see trust.ts.
