@@ -6,7 +6,9 @@ const found = new Map<string, string>();
 
 /** Not there where a tool has made CommonJS of this package: then no version is known. */
 let resolvePackage: ((name: string) => string) | undefined;
-import("./import-meta.js").then(
+
+/** Before that, `installed` names a library without its version. */
+export const versionsKnown: Promise<void> = import("./import-meta.js").then(
   (module) => {
     resolvePackage = module.resolvePackage;
   },

@@ -1,5 +1,5 @@
 import { LockError } from "../../core/errors.js";
-import { absent } from "../../core/installed.js";
+import { absent, versionsKnown } from "../../core/installed.js";
 import type { RedisLibrary } from "./options.js";
 
 /** A client library, and what it exports. */
@@ -37,7 +37,9 @@ const LOAD: Readonly<Record<RedisLibrary, () => Promise<unknown>>> = {
 export async function firstInstalled(libraries: readonly RedisLibrary[]): Promise<Loaded> {
   for (const library of libraries) {
     const module = await LOAD[library]();
-    if (module !== undefined) return { library, module };
+    if (module === undefined) continue;
+    await versionsKnown;
+    return { library, module };
   }
   const install = libraries.map((library) => `npm install ${library}`).join(", or ");
   throw new LockError("unsupported", `a redis:// URL needs a client library. Install one: ${install}.`);
