@@ -10,6 +10,7 @@ import {
   NODES,
   OLDEST_SERVERS,
   SERVERS,
+  TEST_TOOLS,
 } from "../matrix/matrix.js";
 import { readTable, TABLE_JOBS, withOldest, withPassed } from "../matrix/table.js";
 
@@ -109,7 +110,7 @@ describe("promises", () => {
 });
 
 test("what npm test leaves out is run by the matrix", () => {
-  const rows = [SERVERS, CLIENTS, BUNDLERS].flatMap((group) => Object.values<Files>(group));
+  const rows = [SERVERS, CLIENTS, BUNDLERS, TEST_TOOLS].flatMap((group) => Object.values<Files>(group));
   const run = new Set(rows.flatMap(({ files }) => files));
   expect(MATRIX_ONLY.filter((file) => !run.has(file))).toEqual([]);
   expect(MATRIX_ONLY.filter((file) => !existsSync(new URL(`../../${file}`, import.meta.url)))).toEqual([]);
