@@ -1,6 +1,7 @@
 import type { Backend } from "./core/backend.js";
 import { invalidOption, LockError } from "./core/errors.js";
 import { knownOptions } from "./core/options.js";
+import { orderTogether } from "./locks/in-order.js";
 import { createLocks, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
 
 export interface ConnectOptions extends LocksOptions {
@@ -83,6 +84,8 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   knownOptions(options, CONNECT_OPTIONS, "connect");
   const { prefix, ...rest } = options;
   const backend = await openBackend(url, prefix);
+  // Without credentials: they may change, and are not kept.
+  orderTogether(backend, `${prefix ?? ""} ${url.replace(/\/\/[^/]*@/, "//")}`);
   let locks: Locks | undefined;
   try {
     locks = createLocks(backend, rest);

@@ -7,12 +7,21 @@ import { Turns } from "../core/turns.js";
 const LONGEST_MS = 1_000;
 
 const ofBackends = new WeakMap<Backend, InOrder>();
+/** As many as there are servers to which this process has connected. */
+const ofServers = new Map<string, InOrder>();
 
-/** Shared by all that use the same backend. */
+/** Shared by all that use the same backend, or have connected to the same server. */
 export function inOrderOf({ backend }: Connection): InOrder {
   const known = ofBackends.get(backend) ?? new InOrder();
   ofBackends.set(backend, known);
   return known;
+}
+
+/** All connections of this process to that server make one program. */
+export function orderTogether(backend: Backend, server: string): void {
+  const known = ofServers.get(server) ?? new InOrder();
+  ofServers.set(server, known);
+  ofBackends.set(backend, known);
 }
 
 /** The requests of this program for one name. */
@@ -35,19 +44,19 @@ export class InOrder {
   readonly #releases = new Set<Promise<void>>();
 
   /** Called as soon as the request is made. A request that steals does not wait: it is settled when it is called. */
-  arrive(name: string, steals: boolean): Turn {
+  arrive(connection: Connection, name: string, steals: boolean): Turn {
     const line = this.#lines.get(name) ?? { asking: new Turns(), standing: [], requests: 0 };
     this.#lines.set(name, line);
     line.requests++;
-    return new Turn(this, line, steals, () => {
+    return new Turn(this, connection, line, steals, () => {
       if (--line.requests === 0) this.#lines.delete(name);
     });
   }
 
   /** Until the engine has heard what was asked for and given back so far. */
-  async heard(): Promise<void> {
+  async heard(connection: Connection): Promise<void> {
     if (this.unsettled.size > 0) {
-      const turn = new Turn(this, undefined, false);
+      const turn = new Turn(this, connection);
       await turn.first();
       turn.end();
     }
@@ -94,14 +103,16 @@ export class Turn {
   settled = false;
   ticket: bigint | undefined;
   readonly #order: InOrder;
+  readonly #connection: Connection;
   readonly #line: Line | undefined;
   readonly #steals: boolean;
   readonly #onEnd: (() => void) | undefined;
   #endAsking: (() => void) | undefined;
   #goOn: (() => void) | undefined;
 
-  constructor(order: InOrder, line: Line | undefined, steals: boolean, onEnd?: () => void) {
+  constructor(order: InOrder, connection: Connection, line?: Line, steals = false, onEnd?: () => void) {
     this.#order = order;
+    this.#connection = connection;
     this.#line = line;
     this.#steals = steals;
     this.#onEnd = onEnd;
@@ -109,8 +120,8 @@ export class Turn {
   }
 
   /** Until the requests of the same name before it have been answered. */
-  async toAsk(signal: AbortSignal | undefined, closing: AbortSignal): Promise<void> {
-    this.#endAsking = await this.#line?.asking.take(Infinity, signal, () => closing);
+  async toAsk(signal: AbortSignal | undefined): Promise<void> {
+    this.#endAsking = await this.#line?.asking.take(Infinity, signal, () => this.#connection.closing);
   }
 
   /** The engine has answered, or has failed to. */
@@ -158,7 +169,13 @@ export class Turn {
     const { unsettled } = this.#order;
     const [first] = unsettled;
     if (unsettled.has(this) && first !== this) return false;
-    return this.ticket === undefined || this.#line?.standing[0] === this;
+    return this.ticket === undefined || this.#head() === this;
+  }
+
+  /** Of those at the same backend: tickets of two engines say nothing about each other. */
+  #head(): Turn | undefined {
+    const { backend } = this.#connection;
+    return this.#line?.standing.find((turn) => turn.#connection.backend === backend);
   }
 
   /** Says whether something has changed, or else it has waited for too long. */
@@ -189,8 +206,7 @@ export class Turn {
     if (this.ticket === undefined) return;
     this.ticket = undefined;
     const standing = this.#line?.standing ?? [];
-    const at = standing.indexOf(this);
-    standing.splice(at, 1);
-    if (at === 0) standing[0]?.goOn();
+    standing.splice(standing.indexOf(this), 1);
+    this.#head()?.goOn();
   }
 }

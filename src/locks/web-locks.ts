@@ -60,7 +60,7 @@ export class WebLocks {
     signal?.throwIfAborted();
     const full = this.#fullName(options.name);
     const order = inOrderOf(this.#connection);
-    const turn = order.arrive(full, steal);
+    const turn = order.arrive(this.#connection, full, steal);
     const around = chainOf(undefined)?.lease;
     if (around !== undefined) lastInside.set(around, turn);
     try {
@@ -81,7 +81,7 @@ export class WebLocks {
   async query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }> {
     const connection = this.#connection;
     connection.assertNotClosed();
-    await inOrderOf(connection).heard();
+    await inOrderOf(connection).heard(connection);
     connection.assertNotClosed();
     const held: WebLockInfo[] = [];
     const pending: WebLockInfo[] = [];
@@ -128,7 +128,7 @@ export class WebLocks {
       // On the platform it would have held the lock by then. To steal it back would turn the order around.
       if (steal && gone.loss === "forced") throw broken(stolenFrom(full, ticket, gone));
     };
-    await turn.toAsk(signal, connection.closing);
+    await turn.toAsk(signal);
     const hold = await acquire(connection, { ...ask, onAnswer, onPlaceLost });
     if (hold === undefined) return undefined;
     // Outside every call chain: a request for the same name inside it waits, as it does on the platform.
@@ -167,7 +167,7 @@ function held<T>(lease: ClaimLease, order: InOrder, work: () => T): Promise<Awai
       } finally {
         // What the callback asked for comes to the engine before the lock is given back.
         const inside = lastInside.get(lease);
-        if (inside !== undefined && order.unsettled.has(inside)) await order.heard();
+        if (inside !== undefined && order.unsettled.has(inside)) await order.heard(lease.hold.connection);
         released = order.releasing();
       }
     };

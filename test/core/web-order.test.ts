@@ -132,7 +132,19 @@ test("requests that are let in together are called in order, whichever of them h
 });
 
 test("a request that steals and is stolen from before its callback is called says so", async () => {
-  const { locks } = answering((_, ask) => ask());
+  let claims = 0;
+  const third = gate();
+  const { locks, backend } = answering(async (_, ask) => {
+    const answer = await ask();
+    if (++claims === 3) third.open();
+    return answer;
+  });
+  const list = backend.list.bind(backend);
+  // Nothing is taken away before the last request is in the queue.
+  backend.list = async function* (query) {
+    await third.opened;
+    yield* list(query);
+  };
   const end = gate();
   const lost = Promise.allSettled([
     locks.web.request("a", () => end.opened),
