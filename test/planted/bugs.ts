@@ -122,9 +122,9 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/keeper.js",
-        find: 'this.#events.emit({ type: "renew-failed", claims: places.length, error });',
+        find: "const live = places.filter((place) => this.#places.has(place));",
         replace:
-          'this.#events.emit({ type: "renew-failed", claims: places.length, error }); for (const place of places) place.listener?.expired(false);',
+          "for (const place of places) place.listener?.expired(false); const live = places.filter((place) => this.#places.has(place));",
       },
     ],
     caughtBy: [SINGLE, "an outage shorter than the ttl"],
