@@ -4,8 +4,10 @@ interface Advice {
   readonly passes: boolean;
 }
 
-const UNKNOWN_AUTHORITY =
-  "Node.js trusts no authority that has signed this certificate. Name its authority: connect(url, { engine: { tls: { ca } } }) with the PEM text, or sslrootcert=/path/of/ca.pem in the URL. With sslmode=no-verify in the URL nothing is checked.";
+const UNKNOWN = "Node.js trusts no authority that has signed this certificate. Name its authority";
+const UNKNOWN_AUTHORITY = `${UNKNOWN}: connect(url, { engine: { tls: { ca } } }) with the PEM text, or sslrootcert=/path/of/ca.pem in the URL. With sslmode=no-verify in the URL nothing is checked.`;
+/** Where the connection is not made by a URL. */
+const TO_YOURS = `${UNKNOWN} to the client or pool that is yours.`;
 
 /** What to do about errors of TLS, by their texts; the first that fits. */
 const ADVICE: readonly (readonly [text: RegExp, advice: string, passes?: true])[] = [
@@ -29,8 +31,9 @@ const ADVICE: readonly (readonly [text: RegExp, advice: string, passes?: true])[
   [/\bSSL\b|\bTLS\b|secure connection/i, "Is the server running, and does it speak TLS at this port?", true],
 ];
 
-/** `undefined` if it is no error of TLS. */
-export function tlsAdvice(message: string): Advice | undefined {
-  const found = ADVICE.find(([text]) => text.test(message));
-  return found && { advice: found[1], passes: found[2] === true };
+/** `undefined` if it is no error of TLS. The connection may be one of the caller's own client or pool. */
+export function tlsAdvice(message: string, isCallers = false): Advice | undefined {
+  const [, advice, passes = false] = ADVICE.find(([text]) => text.test(message)) ?? [];
+  if (advice === undefined) return undefined;
+  return { advice: isCallers && advice === UNKNOWN_AUTHORITY ? TO_YOURS : advice, passes };
 }

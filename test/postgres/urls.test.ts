@@ -2,9 +2,10 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { connect, type Locks } from "locktender";
+import { connect, createLocks, type Locks } from "locktender";
 import { postgres } from "locktender/postgres";
 import { startFaultProxy } from "locktender/testing";
+import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Certificates, makeCertificates } from "../servers/certificates.js";
 import { askPostgres, type Postgres, startPostgres } from "../servers/postgres.js";
@@ -163,6 +164,19 @@ describe.each([
     }
     const away = opened(`postgres:///postgres?host=${folder}/none`, {}, await by());
     await expect(away).rejects.toMatchObject({ message: expect.stringContaining(`${folder}/none`) });
+  });
+});
+
+test("of a pool that is the caller's, the error says to whom the authority is named", async () => {
+  const config = { host: "127.0.0.1", port: server.port, user: "app", password: "s3cr3t-word" };
+  const pool = new Pool({ ...config, database: "postgres", ssl: true });
+  onTestFinished(() => pool.end());
+  const locks = createLocks(postgres({ pool, prefix: "urls_app" }));
+  onTestFinished(() => locks.close());
+  await expect(locks.mutex("a").acquire()).rejects.toMatchObject({
+    code: "backend",
+    retryable: false,
+    message: expect.stringMatching(/to the client or pool that is yours\.$/),
   });
 });
 

@@ -102,7 +102,8 @@ export async function postgresJsConnector(address: PostgresJsAddress): Promise<C
   } = address;
   // With all options as the library reads them. It opens nothing until it is asked.
   const { options } = library({ ...user, ...first, ssl: false });
-  return connectorOf(library, options, ssl);
+  // Whether a host is a socket is decided for each of them.
+  return connectorOf(library, { ...options, path: false }, ssl);
 }
 
 function connectorOf(library: Library, options: Options, ssl?: PostgresJsAddress["ssl"]): Connector {

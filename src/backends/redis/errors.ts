@@ -48,11 +48,11 @@ export function clearer(error: unknown, trouble: unknown): unknown {
 }
 
 /** What a client library threw, as an error of ours that says what to do. */
-export function redisError(error: unknown, where: string): LockError {
+export function redisError(error: unknown, where: string, isCallers = false): LockError {
   if (isLockError(error)) return error;
   const inner = innermost(error);
   const text = plainText(inner.message || inner.name).replace(/\.$/, "");
-  const forTls = tlsAdvice(text);
+  const forTls = tlsAdvice(text, isCallers);
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1] ?? forTls?.advice;
   const retryable = (!FINAL.test(text) && forTls?.passes !== false) || READ_ONLY.test(text);
   return backendError(`Redis at ${where}: ${text}${advice === undefined ? "" : `. ${advice}`}`, {

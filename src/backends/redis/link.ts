@@ -21,7 +21,8 @@ export class RedisLink {
   readonly #onReplaced: () => void;
   readonly #patience: Patience;
   readonly #succession: Succession;
-  readonly #failed = (error: unknown) => redisError(clearer(error, this.#latest?.trouble?.()), this.#where);
+  readonly #failed = (error: unknown) =>
+    redisError(clearer(error, this.#latest?.trouble?.()), this.#where, this.#settings.client !== undefined);
   #client: Promise<RedisClient> | undefined;
   #ready: RedisClient | undefined;
   #latest: RedisClient | undefined;

@@ -10,12 +10,13 @@ export function explained(
   where: string,
   error: unknown,
   explain: (error: unknown) => Explanation,
+  isCallers = false,
 ): LockError {
   if (isLockError(error)) return error;
   const inner = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
   const { isServers, passes, advice } = explain(inner);
   const text = plainText(textOf(inner)).replace(/\.$/, "");
-  const forTls = isServers ? undefined : tlsAdvice(text);
+  const forTls = isServers ? undefined : tlsAdvice(text, isCallers);
   const told = forTls?.advice ?? advice;
   return backendError(`${engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
     retryable: isServers ? passes : forTls?.passes !== false,

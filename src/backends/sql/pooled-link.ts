@@ -173,7 +173,8 @@ export class PooledLink<Connection> implements SqlLink {
 
   #explained(error: unknown): LockError {
     const { engine, explain } = this.#driver;
-    return explained(engine, this.#settings.where, error, explain);
+    const { where, target } = this.#settings;
+    return explained(engine, where, error, explain, target.pool !== undefined);
   }
 }
 
