@@ -131,6 +131,13 @@ const OPENERS: ReadonlyMap<string, Open> = new Map(Object.entries(ENGINES));
 /**
  * Opens the engine that the URL names, and makes sure that it answers. Without a URL it is the one in the variable
  * `LOCKTENDER_URL` of the environment.
+ *
+ * @example
+ * ```ts
+ * const locks = await connect("redis://127.0.0.1:6379", { ttl: "15s" });
+ * await locks.mutex("report").run(() => print());
+ * await locks.close();
+ * ```
  */
 export async function connect<const Url extends string>(
   url?: Url | undefined,

@@ -123,11 +123,30 @@ export class Locks {
     return new Locks(this.#connection, [...this.#scope, ...parts], this.#defaults);
   }
 
+  /**
+   * One holder at a time.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex(["orders", orderId]).run({ wait: "5s" }, async (lease) => {
+   *   await ship(orderId, { signal: lease.signal, token: lease.token });
+   * });
+   * ```
+   */
   mutex(name: LockName, options: MutexOptions = {}): Mutex {
     return createMutex(this.#connection, this.#name(name), options, this.#defaults);
   }
 
-  /** Many may read at once, and nobody else while one writes. */
+  /**
+   * Many may read at once; one writes, and nobody reads meanwhile.
+   *
+   * @example
+   * ```ts
+   * const prices = locks.readWrite("prices");
+   * const list = await prices.read.run(() => load());
+   * await prices.write.run(() => store(list));
+   * ```
+   */
   readWrite(name: LockName, options: LockOptions = {}): ReadWriteLock {
     return createReadWrite(this.#connection, this.#name(name), options, this.#defaults);
   }
@@ -135,12 +154,25 @@ export class Locks {
   /**
    * So many permits; each lease has one of them, or as many as it asks for. Without a number it takes over the one
    * that is in force.
+   *
+   * @example
+   * ```ts
+   * await locks.semaphore("mail-server", 5).run(() => send(mail)); // five at a time, over all machines
+   * ```
    */
   semaphore(name: LockName, permits?: number, options: SemaphoreOptions = {}): Semaphore {
     return createSemaphore(this.#connection, this.#name(name), permits, options, this.#defaults);
   }
 
-  /** Several locks of any kinds as one: all or nothing. */
+  /**
+   * Several locks of any kinds as one: all or nothing.
+   *
+   * @example
+   * ```ts
+   * const both = locks.all([locks.mutex("account:1"), locks.mutex("account:2")]);
+   * await both.run(() => transfer(100));
+   * ```
+   */
   all<const T extends readonly AnyLockable[]>(locks: T): Lockable<AllLease<PartsOf<T>>> {
     return new AllLock(this.#connection, locks, {
       ...this.#defaults,
@@ -149,21 +181,42 @@ export class Locks {
     });
   }
 
-  /** One leader at a time among all that campaign under this name. */
+  /**
+   * One leader at a time among all that campaign under this name.
+   *
+   * @example
+   * ```ts
+   * await locks.election("scheduler").lead(async ({ signal }) => {
+   *   while (!signal.aborted) await runDueJobs(signal);
+   * });
+   * ```
+   */
   election(name: LockName): Election {
     const seat = createMutex(this.#connection, this.#name(name), {}, this.#defaults, "election");
     return new Election(this.#connection, seat);
   }
 
-  /** A small value that is changed without a lock: whoever writes says which version it has seen. */
+  /**
+   * A small value that is changed without a lock: a writer says which version it has seen.
+   *
+   * @example
+   * ```ts
+   * await locks.cell<number>("visits").update((visits = 0) => visits + 1);
+   * ```
+   */
   cell<T>(name: LockName): Cell<T> {
     return new Cell(this.#connection, this.#name(name));
   }
 
   /**
-   * Runs `fn` if nothing is stored under that key, and stores what it returns; everybody else gets what is stored.
-   * Who comes while it runs waits. If the process crashes, somebody else runs it: so what it does may be done twice,
-   * unless that is refused by the lease's token.
+   * Runs `fn` if nothing is stored under that key, and stores what it returns; every other caller gets what is stored.
+   * A caller that comes while it runs waits. If the process crashes, another caller runs it: so what it does may be
+   * done twice, unless that is refused by the lease's token.
+   *
+   * @example
+   * ```ts
+   * const { value } = await locks.once(["charge", orderId], { keep: "1d" }, () => charge(orderId));
+   * ```
    */
   async once<T>(key: LockName, options: OnceOptions, fn: Callback<T>): Promise<Once<T>> {
     if (typeof fn !== "function") {
@@ -182,7 +235,7 @@ export class Locks {
     return this.#web;
   }
 
-  /** Who holds a lock and who waits for it, in order. */
+  /** The holders of a lock and its waiters, in order. */
   async inspect(name: LockName): Promise<ResourceView> {
     const full = this.#name(name);
     this.#connection.assertNotClosed(full);
@@ -200,7 +253,14 @@ export class Locks {
     for await (const record of this.#connection.backend.list({ prefix })) yield viewOf(record);
   }
 
-  /** Takes the lock away from its holders, who are told. Resolves to the victims. */
+  /**
+   * Takes the lock away from its holders, who are told. Resolves to the victims.
+   *
+   * @example
+   * ```ts
+   * await locks.forceRelease("nightly", { reason: "it has been hanging since noon", by: "ada" });
+   * ```
+   */
   async forceRelease(name: LockName, options: ForceReleaseOptions): Promise<readonly ClaimView[]> {
     return forceRelease(this.#connection, this.#name(name), options);
   }
