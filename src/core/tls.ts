@@ -165,7 +165,7 @@ export function tlsCaveats(tls: TlsSettings | undefined): readonly string[] {
   if (tls === undefined || tls.verify === "full") return [];
   return [
     tls.verify === "nothing"
-      ? "The server's certificate is not checked (no-verify in the URL): a stranger in between could read and answer everything, and grant locks that others hold."
+      ? "The server's certificate is not checked (no-verify in the URL): an attacker on the network could read and answer everything, and grant locks that others hold."
       : "The server's certificate is not held against its name (verify-ca in the URL): any server whose certificate the same authority has signed could answer.",
   ];
 }

@@ -13,7 +13,7 @@ import { clientFolder } from "../support/client-library.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { newPrefix } from "./tools.js";
 
-/** It lets `app` in by password and TLS alone, `plain` by telling the password, and everybody else without. */
+/** It lets `app` in by password and TLS alone, `plain` by telling the password, and all others without. */
 const HBA = `hostssl all app 127.0.0.1/32 scram-sha-256
 hostssl all plain 127.0.0.1/32 password
 host all app 127.0.0.1/32 reject

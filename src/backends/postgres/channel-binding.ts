@@ -8,7 +8,7 @@ const MECHANISM = "SCRAM-SHA-256-PLUS";
 /**
  * The library uses channel binding where the server offers it, and goes on without it elsewhere. Here a server that
  * does not offer it is left before it has seen an answer, and one that does not go through with it before it has
- * seen a request: it may be a stranger in between.
+ * seen a request: it may be an attacker on the network.
  */
 export function requireChannelBinding(client: PgClient): void {
   const { connection } = client;

@@ -8,7 +8,7 @@ export const ENGINE = "PostgreSQL";
 const PAGE = "docs/engines/postgres.md";
 
 const WANTS_TLS =
-  "The server wants TLS: add ?sslmode=require to the URL, or ?sslmode=no-verify if nobody whom Node.js trusts has signed its certificate.";
+  "The server wants TLS: add ?sslmode=require to the URL, or ?sslmode=no-verify if its certificate is self-signed.";
 
 /** What SQLSTATEs mean to whoever runs the program; the first that fits. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
