@@ -135,7 +135,7 @@ describe("a URL that cannot be meant", () => {
 describe("a library that is not installed", () => {
   const hide = (...names: string[]) => {
     const hook = `export async function resolve(name, context, next) {
-      if (${JSON.stringify(names)}.includes(name)) throw Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
+      if (${JSON.stringify(names)}.includes(name)) throw Object.assign(new Error("Cannot find package '" + name + "' imported from here"), { code: "ERR_MODULE_NOT_FOUND" });
       return next(name, context);
     }`;
     const source = `import { register } from "node:module"; register("data:text/javascript," + ${JSON.stringify(encodeURIComponent(hook))});`;
