@@ -10,6 +10,7 @@ import { Hosts } from "../sql/hosts.js";
 import { borrowedPool, type Lent, ordered, type Pool, stopPatience } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
 import { ENGINE } from "./errors.js";
+import { guarded } from "./guarded.js";
 import {
   type Connector,
   isPooledClient,
@@ -72,7 +73,8 @@ function secured(tls: TlsTexts, host: string) {
 async function pgConnector(address: DatabaseAddress): Promise<Connector | undefined> {
   const library = await pgLibrary();
   if (library === undefined) return undefined;
-  const make = (host: Host, timeoutMs: number) => new library.Client(configOf(address, host, timeoutMs));
+  const make = (host: Host, timeoutMs: number) =>
+    guarded(new library.Client(configOf(address, host, timeoutMs)));
   return {
     library: "pg",
     make,
