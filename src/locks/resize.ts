@@ -12,6 +12,7 @@ import { timeoutError } from "../core/timeout.js";
 import { cellsOf } from "./cell.js";
 import { granted } from "./engine-lock.js";
 import { forceBehind } from "./force-release.js";
+import { storedJson } from "./stored-json.js";
 
 export type ResizeOptions = Pick<AcquireOptions, "wait" | "signal" | "within">;
 
@@ -89,7 +90,7 @@ async function storePermits(connection: Connection, name: string, permits: numbe
 
 async function storedPermits(connection: Connection, name: string): Promise<number | undefined> {
   const stored = await cellsOf(connection, name, "semaphore").read(cellName(name));
-  const { permits } = (JSON.parse(stored?.text ?? "null") ?? {}) as { permits?: unknown };
+  const { permits } = (storedJson(stored?.text ?? "null", name) ?? {}) as { permits?: unknown };
   return isPermits(permits) ? permits : undefined;
 }
 

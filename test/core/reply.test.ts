@@ -1,4 +1,6 @@
 import fc from "fast-check";
+import { createLocks } from "locktender";
+import { memory } from "locktender/memory";
 import { describe, expect, test } from "vitest";
 import {
   readClaims,
@@ -135,4 +137,16 @@ test("an owner that cannot be read is that of another program", () => {
   for (const value of [null, undefined, 5, "x", [], {}, { ...owner, host: 5 }, { ...owner, service: {} }]) {
     expect(shownOwner(value)).toBe(STRANGER);
   }
+});
+
+test("what is stored as a value, and is no JSON, is an error of the engine", async () => {
+  const backend = memory();
+  const locks = createLocks(backend);
+  for (const name of ["c", "s:\\permits"]) await backend.cells?.write(name, { text: "{" });
+  const refused = { code: "backend", retryable: false };
+  await expect(locks.cell("c").read()).rejects.toMatchObject(refused);
+  await expect(locks.cell("c").update(() => 1)).rejects.toMatchObject(refused);
+  await expect(locks.once("c", { keep: "1m" }, () => 1)).rejects.toMatchObject(refused);
+  await expect(locks.semaphore("s").tryAcquire()).rejects.toMatchObject(refused);
+  await locks.close();
 });

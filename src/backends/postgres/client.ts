@@ -9,6 +9,7 @@ import { borrowedPool, type Lent, ordered, type Pool, stopPatience } from "../sq
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
 import { NEEDS_PG, requireChannelBinding } from "./channel-binding.js";
 import { ENGINE } from "./errors.js";
+import { guarded } from "./guarded.js";
 import {
   type Connector,
   isPooledClient,
@@ -74,8 +75,8 @@ async function pgConnector(address: DatabaseAddress): Promise<Connector | undefi
   const { channelBinding } = address.parameters as PostgresParameters;
   const make = (host: Host, timeoutMs: number) => {
     const config = configOf(address, host, timeoutMs);
-    if (channelBinding === undefined) return new library.Client(config);
-    const client = new library.Client({ ...config, enableChannelBinding: true });
+    if (channelBinding === undefined) return guarded(new library.Client(config));
+    const client = guarded(new library.Client({ ...config, enableChannelBinding: true }));
     if (channelBinding === "require") requireChannelBinding(client);
     return client;
   };

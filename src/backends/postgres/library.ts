@@ -107,8 +107,14 @@ export interface CancelCourier {
   readonly ssl?: unknown;
 }
 
+export interface PgStream {
+  emit(event: string, ...args: unknown[]): boolean;
+  destroy(error?: Error): unknown;
+  unref?(): void;
+}
+
 interface PgWire {
-  readonly stream: { destroy(): void; unref?(): void };
+  readonly stream: PgStream;
   connect(port: number | string, host?: string): void;
   requestSsl(): void;
   cancel(processId: number, secretKey: number): void;

@@ -1,0 +1,72 @@
+import type { PgClient, PgStream } from "./library.js";
+
+/** Far more than any answer of ours. */
+const LONGEST_MESSAGE = 16 * 1_024 * 1_024;
+const HEADER_BYTES = 5;
+/** An error and a notice: fields up to one that is empty. */
+const FIELDS: ReadonlySet<number> = new Set([0x45, 0x4e]);
+
+/**
+ * pg reads what the server sends in a listener of its socket. On what is none of PostgreSQL's messages it throws there,
+ * which would end the process; or it looks without end for the last field of an error, which would block it. So on
+ * connections of ours each message is looked at first, and what is thrown all the same ends the connection only.
+ */
+export function guarded(client: PgClient): PgClient {
+  const { connection, ssl } = client;
+  if (connection === undefined) return client;
+  // With TLS another stream takes over, as soon as the server has agreed to it.
+  if (!ssl) guard(connection.stream);
+  connection.on("sslconnect", () => guard(connection.stream));
+  return client;
+}
+
+function guard(stream: PgStream): void {
+  const messages = new Messages();
+  const emit = stream.emit.bind(stream);
+  stream.emit = (event, ...args) => {
+    if (event !== "data") return emit(event, ...args);
+    try {
+      if (messages.areSound(args[0] as Buffer)) return emit(event, ...args);
+      stream.destroy(notPostgres());
+    } catch (cause) {
+      stream.destroy(notPostgres(cause));
+    }
+    return true;
+  };
+}
+
+/** Follows what is received from message to message, however it is cut into pieces. */
+export class Messages {
+  readonly #header = Buffer.alloc(HEADER_BYTES);
+  #headerBytes = 0;
+  /** How much of a message is still to come, and the last two bytes of it so far. */
+  #rest = 0;
+  #tail = 0;
+
+  areSound(bytes: Buffer): boolean {
+    for (let at = 0; at < bytes.length; ) {
+      if (this.#headerBytes < HEADER_BYTES) {
+        this.#header[this.#headerBytes++] = bytes[at++] as number;
+        if (this.#headerBytes < HEADER_BYTES) continue;
+        const length = this.#header.readInt32BE(1);
+        if (length < 4 || length > LONGEST_MESSAGE) return false;
+        this.#rest = length - 4;
+        this.#tail = 0xffff;
+      }
+      const end = at + Math.min(this.#rest, bytes.length - at);
+      this.#rest -= end - at;
+      for (at = Math.max(at, end - 2); at < end; at++) {
+        this.#tail = ((this.#tail << 8) | (bytes[at] as number)) & 0xffff;
+      }
+      if (this.#rest > 0) return true;
+      this.#headerBytes = 0;
+      // The last field ends with a zero, and the empty one after it is another.
+      if (this.#tail !== 0 && FIELDS.has(this.#header[0] as number)) return false;
+    }
+    return true;
+  }
+}
+
+function notPostgres(cause?: unknown): Error {
+  return new Error("what the server sends is none of PostgreSQL's messages", { cause });
+}
