@@ -1,5 +1,6 @@
 // A lock cannot stop a process that was paused past its expiry from writing late. The resource can: it keeps
 // the newest token that it has seen, in the row that it protects, and the write and the check are one step.
+// It needs a database: npm install libsql
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "libsql";
 import { connect } from "locktender";

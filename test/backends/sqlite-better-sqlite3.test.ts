@@ -31,7 +31,7 @@ if (Database === undefined) {
     open: () => sqlite({ database: open() }),
     processes: {
       module: new URL("../support/sqlite-backend.mjs", import.meta.url).href,
-      args: { library: "better-sqlite3", file },
+      args: { brought: "better-sqlite3", file },
     },
     network: { skip: "a file is not reached over a network" },
     async wipe() {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { shared } from "../servers/shared.js";
 import { installCopies } from "../support/packed.js";
+import { LIBRARY } from "../support/sqlite-library.js";
 import {
   BUNDLER,
   bare,
@@ -73,9 +74,9 @@ describe.each(sectionsOf(BUNDLER))("built by %s, without client libraries that a
     expect(files.filter((name) => name.endsWith(".node"))).toEqual([]);
     const code = await Promise.all(files.map((name) => readFile(join(alone, name), "utf8")));
     expect(code.filter((text) => text.includes("@libsql/"))).toEqual([]);
-    // Beside the bundle it is found.
+    // Beside the bundle it is found, if Node.js itself has no SQLite.
     await installCopies(alone, ["libsql"]);
-    const client = expect.stringMatching(/^libsql/);
+    const client = expect.stringMatching(new RegExp(`^${LIBRARY}`));
     expect(await start(alone, `sqlite:${join(alone, "locks.db")}`)).toEqual({ client, ...seen });
   });
 });

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import type { connect } from "locktender";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { besideLibraries } from "../support/other-libraries.js";
+import { LIBRARY } from "../support/sqlite-library.js";
 
 /** How each library is asked for, with what else is installed then. */
 const URLS: Readonly<Record<string, { readonly url: string; readonly beside?: string }>> = {
@@ -14,7 +15,8 @@ const URLS: Readonly<Record<string, { readonly url: string; readonly beside?: st
   mysql2: { url: "mysql://127.0.0.1:1/locks" },
   "@grpc/grpc-js": { url: "etcd://127.0.0.1:1", beside: "@grpc/proto-loader" },
   "@grpc/proto-loader": { url: "etcd://127.0.0.1:1", beside: "@grpc/grpc-js" },
-  libsql: { url: "sqlite:never-opened.db" },
+  // Where Node.js has SQLite, no library is asked for.
+  ...(LIBRARY === "node:sqlite" ? {} : { libsql: { url: "sqlite:never-opened.db" } }),
 };
 
 /** What may be wrong with a package that is installed, and what Node.js says of it. */

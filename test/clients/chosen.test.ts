@@ -31,12 +31,6 @@ describe("guarantees tell which client library was chosen", () => {
     expect(await clientOf((await server()).url)).toBe(versionOf(library));
   });
 
-  test("libsql", async () => {
-    const locks = createLocks(sqlite({ file: "never-opened.db" }));
-    expect(locks.guarantees.client).toBe(versionOf("libsql"));
-    await locks.close();
-  });
-
   test("none where none is needed", async () => {
     expect(await clientOf("memory:")).toBeUndefined();
     expect(await clientOf((await shared("zookeeper")).url)).toBeUndefined();

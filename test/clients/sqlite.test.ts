@@ -1,12 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type SqliteOptions, sqlite } from "locktender/sqlite";
+import { type SqliteLibrary, type SqliteOptions, sqlite } from "locktender/sqlite";
 import { afterAll } from "vitest";
 import { betterSqlite3, NOT_INSTALLED } from "../support/better-sqlite3.js";
 import { clientLibrary } from "../support/client-library.js";
 import { runner } from "../support/runner.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
+import { NO_NODE_SQLITE, nodeSqlite } from "../support/sqlite-library.js";
 import { clientPromises } from "./promises.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-clients-"));
@@ -17,12 +18,13 @@ type Library = new (file: string) => Database;
 
 const libsql = await clientLibrary<{ default: Library }>("libsql").catch(() => undefined);
 const LIBRARIES: Readonly<Record<string, Library | undefined>> = {
+  "node:sqlite": nodeSqlite(),
   libsql: libsql?.default,
   "better-sqlite3": betterSqlite3() as Library | undefined,
 };
 
 for (const [engine, Library] of Object.entries(LIBRARIES)) {
-  if (Library === undefined) runner.skip(engine, NOT_INSTALLED);
+  if (Library === undefined) runner.skip(engine, engine === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
   else promisesBy(engine, Library);
 }
 
@@ -44,7 +46,7 @@ function promisesBy(engine: string, Library: Library): void {
   };
   const harness = { ...sqliteHarness(file), engine, open: () => bring().backend, wipe };
   clientPromises(harness, {
-    ...(engine === "libsql" ? { "by file": () => ({ backend: sqlite({ file }) }) } : {}),
+    "by file": () => ({ backend: sqlite({ file, library: engine as SqliteLibrary }) }),
     "by a database of the caller's": bring,
   });
 }

@@ -19,21 +19,15 @@ const MANIFEST = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
   readonly main: string;
   readonly types: string;
+  readonly dependencies?: object;
+  readonly optionalDependencies?: object;
+  readonly peerDependencies: object;
+  readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional?: boolean }>>;
   readonly typesVersions: { readonly "*": Readonly<Record<string, readonly string[]>> };
 };
 const ENTRIES = Object.entries(MANIFEST.exports).filter(([path]) => path !== "./package.json");
 const SUBPATHS = ENTRIES.map(([path]) => path.replace(/^\./, "locktender"));
-const CLIENTS = [
-  "@grpc/grpc-js",
-  "@grpc/proto-loader",
-  "ioredis",
-  "iovalkey",
-  "redis",
-  "libsql",
-  "better-sqlite3",
-  "pg",
-  "mysql2",
-];
+const CLIENTS = Object.keys(MANIFEST.peerDependencies);
 const SEALED = '{ "exports": { ".": null, "./*": null } }';
 
 /** Code for a browser, which is given our locks in place of the platform's. */
@@ -82,6 +76,13 @@ describe("the tarball", () => {
     const named = ["README.md", "LICENSE", ...(await pagesNamedIn(join(installed(), "dist")))];
     expect(named).toEqual(expect.arrayContaining(["docs/engines/redis.md"]));
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  test("it brings no other package along", () => {
+    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = MANIFEST;
+    expect({ ...dependencies, ...optionalDependencies }).toEqual({});
+    expect(Object.keys(peerDependenciesMeta)).toEqual(Object.keys(peerDependencies));
+    expect(Object.values(peerDependenciesMeta).every(({ optional }) => optional)).toBe(true);
   });
 
   test("every link of its pages leads to something that is in it", async () => {

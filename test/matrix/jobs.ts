@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { fromVariable } from "../servers/installed.js";
 import { ensurePrograms } from "../servers/programs.js";
 import { besideLibraries } from "../support/other-libraries.js";
@@ -11,9 +13,12 @@ import {
   type ClientRow,
   FAILOVERS,
   type FailoverRow,
+  INSTALL_FILE,
   INSTALLED,
   NODE_FILES,
+  NODE_SQLITE_FILES,
   NODES,
+  NODES_WITH_SQLITE,
   RUNTIMES,
   type RuntimeRow,
   SERVERS,
@@ -34,6 +39,7 @@ export interface Job {
     | "bundlers"
     | "typescript"
     | "test-tools"
+    | "install"
     | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
@@ -52,6 +58,7 @@ export interface Prepared {
   cleanUp?(): Promise<void>;
 }
 
+const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const NODE_PACKAGE = `node-${process.platform}-${process.arch}`;
 /** For native code of npm packages. */
@@ -68,6 +75,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(BUNDLERS).map(([id, row]) => bundlerJob(id, row)),
   ...Object.entries(TEST_TOOLS).map(([id, row]) => testToolJob(id, row)),
   ...Object.entries(TYPESCRIPTS).map(([id, packages]) => typescriptJob(id, packages)),
+  installJob(),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -106,7 +114,8 @@ function nodeJob(id: string, wanted: string): Job {
     which: whichOf(wanted),
     async prepare() {
       const { folder, version } = await nodeIn(id);
-      return { ...here, version, files: NODE_FILES, node: join(folder, "bin", "node") };
+      const files = [...NODE_FILES, ...(NODES_WITH_SQLITE.includes(id) ? NODE_SQLITE_FILES : [])];
+      return { ...here, version, files, node: join(folder, "bin", "node") };
     },
   };
 }
@@ -203,6 +212,19 @@ function typescriptJob(id: string, packages: NpmPackages): Job {
       const folder = await npmInstalled(packages);
       const env = { LOCKTENDER_TEST_TYPESCRIPT_FROM: join(folder, "node_modules") };
       return { ...here, version: await npmVersion(folder, "typescript"), files: ["test/typescript"], env };
+    },
+  };
+}
+
+function installJob(): Job {
+  return {
+    id: "install",
+    group: "install",
+    product: "npm",
+    which: "of this machine",
+    async prepare() {
+      const { stdout } = await run("npm", ["--version"]);
+      return { ...here, version: stdout.trim(), files: [INSTALL_FILE] };
     },
   };
 }

@@ -16,6 +16,9 @@ export interface ServerRow {
   readonly files: readonly string[];
 }
 
+/** It installs packages, which needs a registry. */
+export const INSTALL_FILE = "test/package/install.test.ts";
+
 /** What `npm test` leaves to the matrix: other topologies and clients than the usual ones, which a row below has. */
 export const MATRIX_ONLY: readonly string[] = [
   "test/backends/etcd-ensemble.test.ts",
@@ -34,6 +37,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/clients/node-redis.test.ts",
   "test/clients/pg.test.ts",
   "test/test-tools/jest.test.ts",
+  INSTALL_FILE,
 ];
 
 const backends = (...names: string[]) => names.map((name) => `test/backends/${name}.test.ts`);
@@ -172,8 +176,17 @@ export const NODE_FILES: readonly string[] = [
   "test/postgres/tls.test.ts",
   "test/redis/tls.test.ts",
   "test/runtimes",
+  "test/sqlite/library.test.ts",
   "test/sqlite/sqlite.test.ts",
 ];
+
+/** More where Node.js brings the SQLite along that is used there. */
+export const NODE_SQLITE_FILES: readonly string[] = [
+  "test/backends/sqlite.test.ts",
+  "test/history/sqlite.test.ts",
+  "test/sqlite",
+];
+export const NODES_WITH_SQLITE: readonly string[] = ["node-24", "node-26"];
 
 /** Versions of the npm package that holds Node.js: the lowest that `engines` allows, and the newest. */
 export const NODES: Readonly<Record<string, string>> = {
@@ -253,7 +266,8 @@ export const CLIENTS: Readonly<Record<string, ClientRow>> = {
   grpc: client({ "@grpc/grpc-js": INSTALLED, "@grpc/proto-loader": INSTALLED }, "grpc"),
   "better-sqlite3-lowest": betterSqlite3("11.0.0", "node-20"),
   "better-sqlite3": betterSqlite3("13", "node-24"),
-  libsql: client({ libsql: INSTALLED }, "sqlite"),
+  // The lowest is the newest: 0.5.1 ended the process in the tests.
+  libsql: client({ libsql: "0.5.29" }, "sqlite"),
 };
 
 export interface BundlerRow {

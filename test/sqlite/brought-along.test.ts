@@ -3,22 +3,32 @@ import type { SqliteOptions } from "locktender/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { betterSqlite3, NOT_INSTALLED } from "../support/better-sqlite3.js";
 import { runner } from "../support/runner.js";
+import { NO_NODE_SQLITE, nodeSqlite } from "../support/sqlite-library.js";
 import { grantedTicket, newFile, open, refusal, request } from "./helpers.js";
 
-type Database = NonNullable<SqliteOptions["database"]> & { defaultSafeIntegers(toggle: boolean): Database };
-type Library = new (file: string) => Database;
+type Database = NonNullable<SqliteOptions["database"]>;
+/** With big integers, or without: each library is told in its own way. */
+type Bring = (file: string, big: boolean) => Database;
+type Library = new (file: string) => Database & { defaultSafeIntegers(toggle: boolean): Database };
 
-const LIBRARIES = { libsql: Libsql, "better-sqlite3": betterSqlite3() };
+const byMethod = (Library: unknown): Bring | undefined =>
+  Library === undefined ? undefined : (file, big) => new (Library as Library)(file).defaultSafeIntegers(big);
+const Node = nodeSqlite();
+const LIBRARIES: Readonly<Record<string, Bring | undefined>> = {
+  "node:sqlite": Node && ((file, big) => new Node(file, { readBigInts: big })),
+  libsql: byMethod(Libsql),
+  "better-sqlite3": byMethod(betterSqlite3()),
+};
 
-for (const [library, Database] of Object.entries(LIBRARIES)) {
+for (const [library, make] of Object.entries(LIBRARIES)) {
   const title = `a database of ${library} that was brought along`;
-  if (Database === undefined) runner.skip(title, NOT_INSTALLED);
-  else describe(title, () => brought(Database as unknown as Library));
+  if (make !== undefined) describe(title, () => brought(make));
+  else runner.skip(title, library === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
 }
 
-function brought(Database: Library): void {
-  function bring(file: string): Database {
-    const database = new Database(file);
+function brought(make: Bring): void {
+  function bring(file: string, big = false): Database {
+    const database = make(file, big);
     onTestFinished(() => void database.close());
     return database;
   }
@@ -80,7 +90,7 @@ function brought(Database: Library): void {
   });
 
   test("it may be set to big integers", async () => {
-    const backend = open({ database: bring(await newFile()).defaultSafeIntegers(true) });
+    const backend = open({ database: bring(await newFile(), true) });
     const ticket = await grantedTicket(backend, "x", "id-1");
     expect(await backend.renew([{ name: "x", id: "id-1", ticket, ttlMs: 1_000 }])).toMatchObject([
       { state: "held" },

@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import Database from "libsql";
 import { onTestFinished } from "vitest";
-import { type SqliteOptions, sqlite } from "#lib/backends/sqlite/index.js";
+import { type SqliteDatabase, type SqliteOptions, sqlite } from "#lib/backends/sqlite/index.js";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
+import { openDatabase } from "../support/sqlite-library.js";
 
 export const OWNER = { instance: "test", host: "here", pid: process.pid };
 
@@ -27,8 +27,9 @@ export function open(options: SqliteOptions): Backend {
 }
 
 /** The file as anybody else would open it. */
-export function openRaw(file: string): InstanceType<typeof Database> {
-  const db = new Database(file, { timeout: 1_000 });
+export function openRaw(file: string): SqliteDatabase {
+  const db = openDatabase(file);
+  db.exec("PRAGMA busy_timeout = 1000");
   onTestFinished(() => {
     if (db.open) db.close();
   });

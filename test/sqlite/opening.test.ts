@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import Database from "libsql";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { sharedFileSystem } from "#lib/backends/sqlite/files.js";
 import { sqlite } from "#lib/backends/sqlite/index.js";
+import { openDatabase } from "../support/sqlite-library.js";
 import { grantedTicket, newFile, newFolder, open, openRaw, refusal, request } from "./helpers.js";
 
 /** What a child says next; an early end is an error. */
@@ -65,7 +65,7 @@ describe("what is refused", () => {
     db.exec("CREATE TABLE accounts (id)");
     const error = await refusal(open({ file }).claim(request("x", "id-1")));
     expect(error).toMatchObject({ code: "unsupported" });
-    expect(db.pragma("journal_mode")).toMatchObject([{ journal_mode: "delete" }]);
+    expect(db.prepare("PRAGMA journal_mode").all()).toMatchObject([{ journal_mode: "delete" }]);
     expect(db.prepare("SELECT name FROM sqlite_schema").all()).toMatchObject([{ name: "accounts" }]);
   });
 
@@ -100,7 +100,7 @@ describe("what is refused", () => {
   });
 
   test("options that cannot be meant are refused at once", () => {
-    const database = new Database(":memory:");
+    const database = openDatabase(":memory:");
     expect(() => sqlite({ file: "" })).toThrow(/path of a file/);
     expect(() => sqlite({ file: ":memory:" })).toThrow(/memory engine/);
     expect(() => sqlite({ file: "a.db", database })).toThrow(/either/);

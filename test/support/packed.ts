@@ -11,23 +11,26 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** The folder of packages that this project has installed. */
 export const INSTALLED = join(ROOT, "node_modules");
 
-/**
- * Puts the package into a project as npm would, and gives its tarball. It is not built again: the tests run what the
- * build before them made.
- */
-export async function installPacked(project: string): Promise<Uint8Array> {
+/** The tarball that would be published. It is not built again: the tests run what the build before them made. */
+export async function pack(): Promise<{ readonly file: string; remove(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), "locktender-packed-"));
-  try {
-    const pack = ["pack", "--ignore-scripts", "--json", "--pack-destination", folder];
-    const [packed] = JSON.parse((await run("npm", pack, { cwd: ROOT })).stdout) as { filename: string }[];
-    const file = join(folder, packed?.filename ?? "");
-    const target = join(project, "node_modules/locktender");
-    await mkdir(target, { recursive: true });
-    await run("tar", ["-xzf", file, "--strip-components=1", "-C", target]);
-    return await readFile(file);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const args = ["pack", "--ignore-scripts", "--json", "--pack-destination", folder];
+  const [packed] = JSON.parse((await run("npm", args, { cwd: ROOT })).stdout) as { filename: string }[];
+  return {
+    file: join(folder, packed?.filename ?? ""),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Puts the package into a project as npm would, and gives its tarball. */
+export async function installPacked(project: string): Promise<Uint8Array> {
+  const { file, remove } = await pack();
+  const target = join(project, "node_modules/locktender");
+  await mkdir(target, { recursive: true });
+  await run("tar", ["-xzf", file, "--strip-components=1", "-C", target]);
+  const tarball = await readFile(file);
+  await remove();
+  return tarball;
 }
 
 /** Puts packages and all that they depend on into a project. They are copied: a link would lead to what lies beside them. */

@@ -1,6 +1,6 @@
-import Database from "libsql";
 import { sqlite } from "locktender/sqlite";
 import type { Harness } from "locktender/testing";
+import { openDatabase } from "./sqlite-library.js";
 
 /** Locks in that file. */
 export function sqliteHarness(file: string): Harness {
@@ -11,8 +11,8 @@ export function sqliteHarness(file: string): Harness {
     processes: { module: new URL("./sqlite-backend.mjs", import.meta.url).href, args: options },
     network: { skip: "a file is not reached over a network" },
     async wipe() {
-      const database = new Database(file, { timeout: 1_000 });
-      database.exec("DELETE FROM claims; DELETE FROM resources");
+      const database = openDatabase(file);
+      database.exec("PRAGMA busy_timeout = 1000; DELETE FROM claims; DELETE FROM resources");
       database.close();
     },
   };

@@ -17,6 +17,24 @@ export interface SqliteDatabase {
   close(): unknown;
 }
 
+/** What we use of a statement of `node:sqlite`. */
+export interface NodeSqliteStatement {
+  run(...params: unknown[]): { readonly changes: number | bigint };
+  get(...params: unknown[]): unknown;
+  all(...params: unknown[]): unknown[];
+  setReturnArrays(enabled: boolean): void;
+  setReadBigInts(enabled: boolean): void;
+}
+
+/** What we use of a database of `node:sqlite`. */
+export interface NodeSqliteDatabase {
+  readonly isOpen: boolean;
+  readonly isTransaction: boolean;
+  prepare(source: string): NodeSqliteStatement;
+  exec(source: string): void;
+  close(): void;
+}
+
 /** Of a database that is closed, libsql must not be asked: it would end the process. */
 export function isInTransaction(db: Pick<SqliteDatabase, "open" | "inTransaction">): boolean {
   return db.open && db.inTransaction;

@@ -6,6 +6,8 @@ interface Kind {
   /** SQLite's primary result code, and the beginning of its name. */
   readonly code: number;
   readonly name: string;
+  /** What SQLite itself says of it. */
+  readonly text: string;
   readonly busy?: true;
   /** Whether it may pass by itself. */
   readonly retryable: boolean;
@@ -14,39 +16,77 @@ interface Kind {
 }
 
 const KINDS: readonly Kind[] = [
-  { code: 3, name: "PERM", retryable: false, story: "this process may not open it." },
-  { code: 5, name: "BUSY", busy: true, retryable: true, story: "somebody else is writing." },
-  { code: 6, name: "LOCKED", busy: true, retryable: true, story: "somebody else is writing." },
-  { code: 7, name: "NOMEM", retryable: true, story: "there is not enough memory." },
+  {
+    code: 3,
+    name: "PERM",
+    text: "access permission denied",
+    retryable: false,
+    story: "this process may not open it.",
+  },
+  {
+    code: 5,
+    name: "BUSY",
+    text: "database is locked",
+    busy: true,
+    retryable: true,
+    story: "somebody else is writing.",
+  },
+  {
+    code: 6,
+    name: "LOCKED",
+    text: "database table is locked",
+    busy: true,
+    retryable: true,
+    story: "somebody else is writing.",
+  },
+  { code: 7, name: "NOMEM", text: "out of memory", retryable: true, story: "there is not enough memory." },
   {
     code: 8,
     name: "READONLY",
+    text: "attempt to write a readonly database",
     retryable: false,
     story: "it cannot be written to. This process needs the right to write the file and its folder.",
   },
-  { code: 10, name: "IOERR", retryable: true, story: "reading or writing it failed. Look at the disk." },
+  {
+    code: 10,
+    name: "IOERR",
+    text: "disk I/O error",
+    retryable: true,
+    story: "reading or writing it failed. Look at the disk.",
+  },
   {
     code: 11,
     name: "CORRUPT",
+    text: "database disk image is malformed",
     retryable: false,
     story: "it is damaged. Stop the processes that use it and delete it: there is nothing but locks in it.",
   },
   {
     code: 13,
     name: "FULL",
+    text: "database or disk is full",
     retryable: true,
     story: "the disk is full. Make room; until then no lock can be taken or renewed.",
   },
   {
     code: 14,
     name: "CANTOPEN",
+    text: "unable to open database file",
     retryable: false,
     story: "it cannot be opened. Its folder must exist, and this process must have the right to write there.",
   },
-  { code: 15, name: "PROTOCOL", busy: true, retryable: true, story: "too many processes open it at once." },
+  {
+    code: 15,
+    name: "PROTOCOL",
+    text: "locking protocol",
+    busy: true,
+    retryable: true,
+    story: "too many processes open it at once.",
+  },
   {
     code: 26,
     name: "NOTADB",
+    text: "file is not a database",
     retryable: false,
     story: "it is not a SQLite database. Name another file, or move this one away.",
   },
@@ -58,11 +98,14 @@ const UNREACHABLE = new Set(["ENOENT", "ENOTDIR", "EACCES"]);
 /** The libraries tell it in different ways: by number, by name, or inside the message. */
 function kindOf(error: unknown): Kind | undefined {
   if (!(error instanceof Error)) return undefined;
-  const { rawCode, code } = error as { rawCode?: unknown; code?: unknown };
-  if (typeof rawCode === "number") return KINDS.find((kind) => kind.code === (rawCode & 0xff));
+  const { rawCode, errcode, code } = error as { rawCode?: unknown; errcode?: unknown; code?: unknown };
+  const number = rawCode ?? errcode;
+  if (typeof number === "number") return KINDS.find((kind) => kind.code === (number & 0xff));
   if (typeof code === "string" && code.startsWith("SQLITE_")) {
     return KINDS.find(({ name }) => code.startsWith(`SQLITE_${name}`));
   }
+  // Deno's node:sqlite gives the number in some errors, and in some only the text.
+  if (code === "ERR_SQLITE_ERROR") return KINDS.find(({ text }) => error.message.startsWith(text));
   if (typeof code === "string" && UNREACHABLE.has(code)) return KINDS.find(({ name }) => name === "CANTOPEN");
   const [, opening] = /Unable to open connection to local database .*: (\d+)/s.exec(error.message) ?? [];
   return opening === undefined ? undefined : KINDS.find((kind) => kind.code === (Number(opening) & 0xff));

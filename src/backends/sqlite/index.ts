@@ -6,7 +6,13 @@ import { FileBell } from "./bell.js";
 import { LockFile } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions } from "./options.js";
 
-export type { SqliteDatabase, SqliteStatement } from "./database.js";
+export type {
+  NodeSqliteDatabase,
+  NodeSqliteStatement,
+  SqliteDatabase,
+  SqliteStatement,
+} from "./database.js";
+export type { SqliteLibrary } from "./library.js";
 export type { SqliteOptions } from "./options.js";
 
 const TRAITS: Traits = {
@@ -36,7 +42,10 @@ export function sqlite(options: SqliteOptions = {}): Backend {
   const file = new LockFile(settings, () => bell);
   return new SqlBackend({
     traits: () => TRAITS,
-    client: () => ("database" in settings.source ? GIVEN : installed("libsql")),
+    client: () => {
+      if ("database" in settings.source) return GIVEN;
+      return file.library === undefined ? undefined : installed(file.library);
+    },
     link: linkTo(file),
     retentionMs: settings.retentionMs,
     bell: (watching, poller) => {

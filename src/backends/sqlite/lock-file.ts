@@ -8,7 +8,8 @@ import { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";
-import { fileOf, openLibsql, setUp } from "./open.js";
+import { loadLibrary, type SqliteLibrary } from "./library.js";
+import { fileOf, setUp } from "./open.js";
 import { Session } from "./session.js";
 
 const SPINS = 3;
@@ -26,6 +27,8 @@ export interface FileSource {
   readonly file: string;
   /** The file is our own default, and so is its folder. */
   readonly createFolder: boolean;
+  /** Which library opens it, if the caller wants a certain one. */
+  readonly library?: SqliteLibrary | undefined;
 }
 
 /** Who has to know which file is in use. */
@@ -39,6 +42,7 @@ export class LockFile {
   readonly #options: LockFileOptions;
   readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
+  #library: SqliteLibrary | undefined;
   #opening: Promise<Session> | undefined;
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
   #turn: Promise<"free" | "busy"> | undefined;
@@ -65,6 +69,11 @@ export class LockFile {
       if (!isBusy(error)) throw explain(error, this.#options.name);
     }
     return this.#retry(step, startMs);
+  }
+
+  /** Which library has opened the file; `undefined` before the first use. */
+  get library(): SqliteLibrary | undefined {
+    return this.#library;
   }
 
   /** The write-ahead log, which moves when somebody writes; `undefined` if there is none. */
@@ -144,7 +153,7 @@ export class LockFile {
     const file = "file" in source ? source.file : fileOf(source.database);
     if (file !== undefined) await refuseNetwork(file);
     const identity = identityOf(file);
-    const db = "file" in source ? await openLibsql(source.file) : source.database;
+    const db = "file" in source ? await this.#openFile(source) : source.database;
     try {
       if (this.#closed) throw closedError();
       assertNoTransaction(isInTransaction(db));
@@ -163,6 +172,12 @@ export class LockFile {
       if (!this.#brought) db.close();
       throw error;
     }
+  }
+
+  async #openFile({ file, library }: FileSource): Promise<SqliteDatabase> {
+    const loaded = await loadLibrary(library);
+    this.#library = loaded.library;
+    return loaded.open(file);
   }
 
   #discard(): void {

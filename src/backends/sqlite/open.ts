@@ -1,8 +1,8 @@
-import { loadNative } from "../../core/installed.js";
 import { quotedText } from "../../core/plain-text.js";
 import type { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
+import { BUSY_TIMEOUT_MS } from "./library.js";
 import { sql } from "./sql.generated.js";
 
 const APPLICATION_ID = 1_280_005_188;
@@ -10,25 +10,8 @@ const VERSION = 2;
 /** Claims are small, and every commit writes whole pages: smaller ones make it faster. */
 const PAGE_BYTES = 2_048;
 const CHECKPOINT_PAGES = 2_000;
-/** It blocks the event loop, so it only bridges the moment that another commit takes. */
-const BUSY_TIMEOUT_MS = 2;
 /** Clocks of different processors may differ by a hair. */
 const CLOCK_SLACK_US = 1_000_000;
-
-interface Libsql {
-  readonly default: new (file: string, options: { timeout: number }) => SqliteDatabase;
-}
-
-/** The library is only needed by those who use this engine. */
-export async function openLibsql(file: string): Promise<SqliteDatabase> {
-  const library = (await loadNative("libsql")) as Libsql | undefined;
-  if (library === undefined) {
-    throw unsupported(
-      'the embedded engine needs the package "libsql": npm install libsql. Or bring an open database of better-sqlite3.',
-    );
-  }
-  return new library.default(file, { timeout: BUSY_TIMEOUT_MS });
-}
 
 /**
  * Makes a database ready for locks. Many processes may do so at once: every step can be repeated, and

@@ -4,15 +4,19 @@ import { invalidOption } from "../../core/errors.js";
 import { knownOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
 import { hasMethods, partOf } from "../../core/shape.js";
-import type { SqliteDatabase } from "./database.js";
+import type { NodeSqliteDatabase, SqliteDatabase } from "./database.js";
 import { defaultFile } from "./files.js";
+import { LIBRARIES, type SqliteLibrary } from "./library.js";
 import type { LockFileOptions } from "./lock-file.js";
+import { isNodeSqlite, NodeSqlite } from "./node-sqlite.js";
 
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */
   readonly file?: string | undefined;
-  /** An open database of `libsql` or `better-sqlite3`, used for nothing else; it stays yours to close. */
-  readonly database?: SqliteDatabase | undefined;
+  /** An open database of `node:sqlite` (Node.js 24), `libsql` or `better-sqlite3`, used for nothing else; it stays yours to close. */
+  readonly database?: SqliteDatabase | NodeSqliteDatabase | undefined;
+  /** With a file: which library opens it. If not given, `node:sqlite` where Node.js has it, else the first that is installed. */
+  readonly library?: SqliteLibrary | undefined;
   /** How long the last ticket of an idle name is kept; `"1h"` if not given. */
   readonly retention?: Duration | undefined;
   /** How long one operation tries while others write; `"2s"` if not given. */
@@ -26,6 +30,7 @@ export interface SqliteSettings extends LockFileOptions {
 const KNOWN = new Set<string>([
   "file",
   "database",
+  "library",
   "retention",
   "busyTimeout",
 ] satisfies (keyof SqliteOptions)[]);
@@ -40,18 +45,29 @@ export function readSqliteOptions(options: SqliteOptions): SqliteSettings {
   };
 }
 
-/** The others do not say whether they are in a transaction, or answer later. */
-function isOpenDatabase(database: unknown): database is SqliteDatabase {
-  if (!hasMethods(database, ["prepare", "exec"]) || partOf(database, "open") !== true) return false;
-  return typeof partOf(database, "inTransaction") === "boolean";
+/** None if it cannot be used: others do not say whether they are in a transaction, or answer later. */
+function openDatabase(given: SqliteDatabase | NodeSqliteDatabase): SqliteDatabase | undefined {
+  const database: unknown = isNodeSqlite(given) ? new NodeSqlite(given) : given;
+  if (!hasMethods(database, ["prepare", "exec"]) || partOf(database, "open") !== true) return undefined;
+  return typeof partOf(database, "inTransaction") === "boolean" ? (database as SqliteDatabase) : undefined;
 }
 
-function sourceOf({ file, database }: SqliteOptions): Pick<LockFileOptions, "name" | "source"> {
-  if (database !== undefined) {
-    if (file !== undefined) throw invalidOption("sqlite: give either a file or a database.");
-    if (!isOpenDatabase(database)) {
+function sourceOf({
+  file,
+  database: given,
+  library,
+}: SqliteOptions): Pick<LockFileOptions, "name" | "source"> {
+  if (library !== undefined && !LIBRARIES.includes(library)) {
+    throw invalidOption(`library: must be one of ${LIBRARIES.join(", ")}.`);
+  }
+  if (given !== undefined) {
+    if (file !== undefined || library !== undefined) {
+      throw invalidOption("sqlite: give either a database, or a file and a library.");
+    }
+    const database = openDatabase(given);
+    if (database === undefined) {
       throw invalidOption(
-        "database: must be an open database of libsql or better-sqlite3. One of node:sqlite, sqlite3 or another library cannot be used.",
+        "database: must be an open database of node:sqlite (from Node.js 24 on), libsql or better-sqlite3. One of sqlite3 or another library cannot be used.",
       );
     }
     return { name: "the lock database", source: { database } };
@@ -63,6 +79,6 @@ function sourceOf({ file, database }: SqliteOptions): Pick<LockFileOptions, "nam
   const path = file === undefined ? defaultFile() : resolve(file);
   return {
     name: `the lock file ${plainText(path)}`,
-    source: { file: path, createFolder: file === undefined },
+    source: { file: path, createFolder: file === undefined, library },
   };
 }

@@ -5,8 +5,13 @@ import type { SqliteDatabase, SqliteStatement } from "./database.js";
 
 type Variables = Record<string, SqlValue>;
 
-interface Step {
+/** A statement, and the variables that it takes, in this order. */
+interface Prepared {
   readonly statement: SqliteStatement;
+  readonly takes: readonly string[];
+}
+
+interface Step extends Prepared {
   readonly into: readonly string[] | undefined;
   readonly counts: string | undefined;
   readonly when: string | undefined;
@@ -24,7 +29,7 @@ export class Program {
   readonly #routine: Routine;
   readonly #initial: Variables;
   readonly #steps: readonly Step[];
-  readonly #query: SqliteStatement | undefined;
+  readonly #query: Prepared | undefined;
 
   constructor(db: SqliteDatabase, routine: Routine) {
     this.#routine = routine;
@@ -43,7 +48,10 @@ export class Program {
   run(values: readonly SqlValue[], nowUs: number, wallUs: number): readonly Row[] {
     const variables: Variables = { ...this.#initial, now_us: nowUs, wall_us: wallUs };
     for (const [index, input] of this.#routine.inputs.entries()) variables[input] = plain(values[index]);
-    if (this.#query !== undefined) return this.#query.all(variables) as Row[];
+    if (this.#query !== undefined) {
+      const { statement, takes } = this.#query;
+      return statement.all(...valuesOf(takes, variables)) as Row[];
+    }
     if (this.#routine.each === undefined) return [this.#pass(variables)];
     const list = JSON.parse(String(variables.list)) as readonly Variables[];
     // One set of variables for all: what is found out for the first of a name, those after it use.
@@ -51,15 +59,15 @@ export class Program {
   }
 
   #pass(variables: Variables): Variables {
-    for (const { statement, into, counts, when, unless } of this.#steps) {
+    for (const { statement, takes, into, counts, when, unless } of this.#steps) {
       if (when !== undefined && !variables[when]) continue;
       if (unless !== undefined && variables[unless]) continue;
       if (into === undefined) {
-        const { changes } = statement.run(variables);
+        const { changes } = statement.run(...valuesOf(takes, variables));
         if (counts !== undefined) variables[counts] = changes;
         continue;
       }
-      const row = statement.get(variables) as readonly SqlValue[] | undefined;
+      const row = statement.get(...valuesOf(takes, variables)) as readonly SqlValue[] | undefined;
       for (const [index, variable] of into.entries()) variables[variable] = row?.[index] ?? null;
     }
     return variables;
@@ -73,16 +81,26 @@ function locks({ sql }: Statement): boolean {
 
 function stepsOf(db: SqliteDatabase, { sql, into, counts, when, unless }: Statement): readonly Step[] {
   if (locks({ sql })) return [];
-  const statement = prepare(db, sql);
-  if (into !== undefined) statement.raw(true);
-  return [{ statement, into, counts, when, unless }];
+  const prepared = prepare(db, sql);
+  if (into !== undefined) prepared.statement.raw(true);
+  return [{ ...prepared, into, counts, when, unless }];
 }
 
-function prepare(db: SqliteDatabase, source: string): SqliteStatement {
-  const statement = db.prepare(translated(source));
+/** Values go by their place and not by their name, which all libraries look up more slowly. */
+function prepare(db: SqliteDatabase, source: string): Prepared {
+  const takes: string[] = [];
+  const text = translated(source).replace(/:([a-z]\w*)/g, (_, variable: string) => {
+    takes.push(variable);
+    return "?";
+  });
+  const statement = db.prepare(text);
   // All our integers are exact as numbers; a database that was brought to us may be set to bigint.
   statement.safeIntegers(false);
-  return statement;
+  return { statement, takes };
+}
+
+function valuesOf(takes: readonly string[], variables: Variables): readonly SqlValue[] {
+  return takes.map((variable) => variables[variable] ?? null);
 }
 
 function plain(value: SqlValue | undefined): SqlValue {
