@@ -61,7 +61,9 @@ const NOT_FOUND_BY_VITE = /^Could not resolve "[^"]+" imported by /;
  */
 export async function loadNative(library: string): Promise<unknown> {
   try {
-    return await import(/* webpackIgnore: true */ /* @vite-ignore */ library);
+    const module: unknown = await import(/* webpackIgnore: true */ /* @vite-ignore */ library);
+    await versionsKnown;
+    return module;
   } catch (error) {
     return absent(library, error);
   }
