@@ -3,7 +3,8 @@ import type { Duration } from "./core/duration.js";
 import { invalidOption, LockError } from "./core/errors.js";
 import { isObject, knownOptions } from "./core/options.js";
 import { duration, type ParameterTable, readParameters, withParameters } from "./core/parameters.js";
-import { createLocks, DEFAULT_TTL, LOCKS_OPTIONS, type Locks, type LocksOptions } from "./locks/locks.js";
+import { createLocks, type Locks } from "./locks/locks.js";
+import { DEFAULT_TTL, LOCKS_OPTIONS, type LocksOptions } from "./locks/locks-options.js";
 
 /** The options that a URL says, or that `connect` has itself. */
 type Elsewhere = "url" | "ttl" | "client" | "clients" | "pool" | "sql" | "file" | "database" | "prefix";

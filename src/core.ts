@@ -25,7 +25,8 @@ export type { Election, LeadOptions, ObserveOptions } from "./locks/election.js"
 export type { ForceReleaseOptions } from "./locks/force-release.js";
 export type { LockOptions } from "./locks/lock-options.js";
 export type { Callback, Lockable, TryRun } from "./locks/lockable.js";
-export { createLocks, Locks, type LocksOptions } from "./locks/locks.js";
+export { createLocks, Locks } from "./locks/locks.js";
+export type { LocksOptions } from "./locks/locks-options.js";
 export type { Mutex, MutexOptions } from "./locks/mutex.js";
 export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
 export type { ReadWriteLock } from "./locks/read-write.js";

@@ -1,16 +1,12 @@
-import { hostname } from "node:os";
-import type { Backend, Guarantees, Traits } from "../core/backend.js";
-import type { Owner } from "../core/claim.js";
+import type { Backend, Guarantees } from "../core/backend.js";
 import { Connection } from "../core/connection.js";
 import { findDeadlock } from "../core/deadlock.js";
-import { type Duration, durationMs } from "../core/duration.js";
-import { invalidOption, LockError } from "../core/errors.js";
-import { Events, type LockEventListener } from "../core/events.js";
+import { invalidOption } from "../core/errors.js";
+import { Events } from "../core/events.js";
 import { type ClaimView, type ResourceView, viewOf } from "../core/inspect.js";
-import type { OnLeak } from "../core/leaks.js";
 import { lookAt } from "../core/look.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
-import { flag, knownOptions, maxHoldOption, noteText, ttlOption, waitOption } from "../core/options.js";
+import { knownOptions } from "../core/options.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import type { AllLease } from "./all-lease.js";
 import { Cell } from "./cell.js";
@@ -19,66 +15,20 @@ import { Election } from "./election.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
 import type { LockOptions, Times } from "./lock-options.js";
 import type { Callback, Lockable } from "./lockable.js";
+import {
+  LOCKS_OPTIONS,
+  type LocksOptions,
+  ownerOf,
+  readDefaults,
+  readOnLeaks,
+  requireTraits,
+} from "./locks-options.js";
 import { createMutex, type Mutex, type MutexOptions } from "./mutex.js";
 import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
 import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
-import { type CloseSignal, closeOnSignals, readCloseOnSignals } from "./signals.js";
+import { closeOnSignals, readCloseOnSignals } from "./signals.js";
 import { WebLocks } from "./web-locks.js";
-
-export interface LocksOptions {
-  /** How long a claim lives without being renewed; `"15s"` if not given. */
-  readonly ttl?: Duration | undefined;
-  /** How long to wait for a lock; `"30s"` if not given. */
-  readonly wait?: Duration | undefined;
-  /** Who we are, as others see it. */
-  readonly owner?:
-    | {
-        readonly service?: string | undefined;
-        readonly instance?: string | undefined;
-        readonly version?: string | undefined;
-      }
-    | undefined;
-  /** Refuse an engine that cannot promise this. */
-  readonly require?:
-    | { readonly fencing?: true | undefined; readonly queueing?: true | undefined }
-    | undefined;
-  /** No lease is held longer than this, unless `acquire` or `run` says otherwise; leaders and `keep` are not meant. */
-  readonly maxHold?: Duration | undefined;
-  /** What others see of claims that have no note of their own. */
-  readonly note?: string | undefined;
-  /** After how long the event `long-hold` tells of a lease; `"1m"` if not given. */
-  readonly longHold?: Duration | undefined;
-  /**
-   * What to do about a lease of `acquire` that was garbage-collected without a release: `"warn"`, or `"release"` it as
-   * well, where the work cannot outlive its lease object; `"warn"` if not given.
-   */
-  readonly onLeak?: OnLeak | undefined;
-  /** Whether such a warning shows where the lease was acquired; `true` if NODE_ENV is "development". */
-  readonly captureStacks?: boolean | undefined;
-  readonly onEvent?: LockEventListener | undefined;
-  /**
-   * On SIGTERM and SIGINT, do what `close` does, then let the process end as it would have. A list names the
-   * signals; an object has the times of `close`.
-   */
-  readonly closeOnSignals?: true | readonly CloseSignal[] | CloseOptions | undefined;
-}
-
-export const DEFAULT_TTL = "15s";
-
-export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
-  "ttl",
-  "wait",
-  "owner",
-  "require",
-  "maxHold",
-  "note",
-  "longHold",
-  "onLeak",
-  "captureStacks",
-  "onEvent",
-  "closeOnSignals",
-] satisfies (keyof LocksOptions)[]);
 
 /**
  * All the locks of one engine, as `connect` and `createLocks` make them. A class, so that it can be a token for
@@ -308,52 +258,4 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
     closeOnSignals(connection, signals, () => closeConnection(connection, times));
   }
   return Locks.on(connection, defaults);
-}
-
-function readDefaults({ ttl, wait, maxHold, longHold, note }: LocksOptions): Times {
-  return {
-    ttlMs: ttlOption(ttl ?? DEFAULT_TTL),
-    waitMs: waitOption(wait ?? "30s"),
-    maxHoldMs: maxHold === undefined ? Infinity : maxHoldOption(maxHold),
-    longHoldMs: durationMs("longHold", longHold ?? "1m", { minMs: 1, infinite: true }),
-    note: note === undefined ? "" : noteText(note),
-  };
-}
-
-function readOnLeaks({ onLeak = "warn", captureStacks }: LocksOptions) {
-  if (onLeak !== "warn" && onLeak !== "release") {
-    throw invalidOption('onLeak: must be "warn" or "release".');
-  }
-  const isDevelopment = process.env.NODE_ENV === "development";
-  return {
-    onLeak,
-    captureStacks: captureStacks === undefined ? isDevelopment : flag("captureStacks", captureStacks),
-  };
-}
-
-function requireTraits(traits: Traits, require: NonNullable<LocksOptions["require"]>): void {
-  knownOptions(require, new Set(["fencing", "queueing"]), "require");
-  for (const trait of ["fencing", "queueing"] as const) {
-    if (require[trait] && !traits[trait]) {
-      throw new LockError("unsupported", `${traits.engine} does not offer ${trait}, which is required here.`);
-    }
-  }
-}
-
-function ownerOf(given: NonNullable<LocksOptions["owner"]>): Owner {
-  knownOptions(given, new Set(["service", "instance", "version"]), "owner");
-  for (const [key, value] of Object.entries(given)) {
-    if (value !== undefined && (typeof value !== "string" || value.length > 200)) {
-      throw invalidOption(`owner.${key}: must be a string of at most 200 characters.`);
-    }
-  }
-  const host = hostname();
-  const { service, version, instance = `${host}-${process.pid}` } = given;
-  return {
-    ...(service === undefined ? undefined : { service }),
-    instance,
-    ...(version === undefined ? undefined : { version }),
-    host,
-    pid: process.pid,
-  };
 }

@@ -8,7 +8,8 @@ import type { Hold } from "../core/hold.js";
 import { canonicalName, type LockName } from "../core/names.js";
 import { nextTurn } from "../core/next-turn.js";
 import { keepTimers, nextTimer } from "../core/timer.js";
-import { createLocks, Locks, type LocksOptions } from "../locks/locks.js";
+import { createLocks, Locks } from "../locks/locks.js";
+import type { LocksOptions } from "../locks/locks-options.js";
 import { breakable } from "./outage.js";
 
 /** The clock of all locks in this process, whatever a test tool does to its timers. */

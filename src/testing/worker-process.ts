@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { AcquireOptions } from "../core/options.js";
-import type { LocksOptions } from "../locks/locks.js";
+import type { LocksOptions } from "../locks/locks-options.js";
 import type { Disguise } from "./disguise.js";
 import type { WorkerBackend } from "./harness.js";
 

@@ -1,7 +1,8 @@
 // A child process that takes locks on command, so that tests can kill it, stop it and let it run again.
 // Started by WorkerProcess; talks to its parent over the IPC channel.
 import type { Lease } from "../core/lease.js";
-import { createLocks, type Locks, type LocksOptions } from "../locks/locks.js";
+import { createLocks, type Locks } from "../locks/locks.js";
+import type { LocksOptions } from "../locks/locks-options.js";
 import { disguised } from "./disguise.js";
 import type { BackendFactory } from "./harness.js";
 import type { WorkerCall, WorkerLook, WorkerReply, WorkerStart } from "./worker-process.js";
