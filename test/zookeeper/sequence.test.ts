@@ -37,14 +37,12 @@ function open() {
 test("when the numbers of a name are used up, and repeat themselves, the order of coming still holds", async () => {
   const client = await TestClient.open(url);
   onTestFinished(() => client.close());
+  const nodes = () => client.children(`/locktender/${NAME}`);
   const first = await open().mutex(NAME).acquire();
-  await sleep(100);
   let holders = 0;
   const order: number[] = [];
   const tokens = [first.token];
-  const everybody = Array.from({ length: 20 }, async (_, index) => {
-    // One after the other: then the servers give the last number again and again.
-    await sleep(index * 50);
+  const takeTurn = async (index: number) => {
     const lease = await open().mutex(NAME).acquire({ wait: "30s" });
     expect(++holders).toBe(1);
     order.push(index);
@@ -52,12 +50,17 @@ test("when the numbers of a name are used up, and repeat themselves, the order o
     await sleep(20);
     holders--;
     await lease.release();
-  });
-  await sleep(20 * 50 + 200);
-  const numbers = (await client.children(`/locktender/${NAME}`)).map((node) => node.slice(-10));
+  };
+  const turns: Promise<void>[] = [];
+  for (let index = 0; index < 20; index++) {
+    turns.push(takeTurn(index));
+    // Each comes when the one before it is in the queue. The servers give the last number again and again.
+    await expect.poll(async () => (await nodes()).length, { timeout: 10_000 }).toBe(index + 2);
+  }
+  const numbers = (await nodes()).map((node) => node.slice(-10));
   expect(numbers.filter((number) => number === "2147483647").length).toBeGreaterThan(10);
   await first.release();
-  await Promise.all(everybody);
+  await Promise.all(turns);
   expect(order).toEqual(order.toSorted((a, b) => a - b));
   expect(tokens).toEqual(tokens.toSorted((a, b) => Number(a - b)));
   const last = await open().mutex(NAME).acquire();
