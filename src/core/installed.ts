@@ -51,6 +51,11 @@ function read(file: URL): { readonly name?: unknown; readonly version?: unknown 
   }
 }
 
+/** What a library of CommonJS exports. In some bundles its module has no names, and all of them in its `default`. */
+export function exportsOf(module: unknown, name: string): unknown {
+  return partOf(module, name) === undefined ? partOf(module, "default") : module;
+}
+
 /** How Node.js, Bun and Deno name a module that is not there, and bundlers in the code that they put in its place. */
 const NOT_FOUND = new Set<unknown>(["ERR_MODULE_NOT_FOUND", "MODULE_NOT_FOUND"]);
 const NOT_FOUND_BY_VITE = /^Could not resolve "[^"]+" imported by /;
@@ -79,12 +84,17 @@ export async function loadNative(library: string): Promise<unknown> {
 export function absent(library: string, thrown: unknown): undefined {
   const { message } = asError(thrown);
   const isNotFound = NOT_FOUND.has(partOf(thrown, "code")) || NOT_FOUND_BY_VITE.test(message);
-  // What is not found may also be something that the library needs. The first name in the message is what was missing.
-  if (isNotFound && /["']([^"']*)["']/.exec(message)?.[1] === library) return undefined;
+  // What is not found may also be something that the library needs.
+  if (isNotFound && missingIn(thrown, message) === library) return undefined;
   const [said = ""] = message.split(/\p{Cc}/u);
   throw new LockError(
     "unsupported",
     `the package "${library}" is installed, but it cannot be loaded: ${said.replace(/\.$/, "")}. Install it again, or another version of it.`,
     { cause: thrown },
   );
+}
+
+/** Yarn names it beside the message; in all other messages it is the first name. */
+function missingIn(thrown: unknown, message: string): unknown {
+  return partOf(partOf(thrown, "data"), "dependencyName") ?? /["']([^"']*)["']/.exec(message)?.[1];
 }

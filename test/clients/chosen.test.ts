@@ -1,4 +1,7 @@
 import { readFileSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { Cluster } from "iovalkey";
 import Libsql from "libsql";
 import { connect, createLocks } from "locktender";
@@ -67,6 +70,28 @@ describe("by a redis:// URL, the first that is installed", () => {
       code: "unsupported",
       message: expect.stringMatching(/npm install ioredis, or npm install redis, or npm install iovalkey/),
     });
+  });
+});
+
+describe("a library whose module has nothing but a default export, as in some bundles", () => {
+  test.each([
+    ["ioredis", "redis", []],
+    ["redis", "redis", []],
+    ["iovalkey", "redis", []],
+    ["@grpc/grpc-js", "etcd", ["@grpc/proto-loader"]],
+    ["@grpc/proto-loader", "etcd", ["@grpc/grpc-js"]],
+  ] as const)("%s", async (library, server, others) => {
+    const beside = await besideLibraries(Object.fromEntries(others.map((name) => [name, name])));
+    onTestFinished(() => beside.remove());
+    const folder = join(dirname(beside.dist), "node_modules", library);
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", main: "index.js" }));
+    const real = createRequire(import.meta.url).resolve(library);
+    await writeFile(join(folder, "index.js"), `export { default } from ${JSON.stringify(real)};`);
+    const { connect: open } = (await import(beside.url("index.js"))) as { connect: typeof connect };
+    const locks = await open((await shared(server)).url);
+    onTestFinished(() => locks.close());
+    expect(await locks.mutex(`default-${process.pid}`).run((lease) => lease.held)).toBe(true);
   });
 });
 

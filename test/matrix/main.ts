@@ -13,7 +13,7 @@ import { writeTable } from "./table.js";
 /** More would disturb tests that measure time, on two cores. */
 const SIDE_BY_SIDE = 2;
 /** More failures than this are no accident. */
-const MOST_REPEATED = 4;
+const MOST_REPEATED = 8;
 const USAGE = `usage: npm run test:matrix -- [--list] [--write] [words]
 
 Without words everything is run, and the tables in the docs are written. With words only
@@ -102,6 +102,7 @@ async function runAll(
     const outcome = await runJob({ ...prepared, env: { ...prepared.env, ...envOf(one) } });
     outcomes.set(one, outcome);
     console.log(`${outcomes.size}/${selected.length} ${inWords(one, outcome)}`);
+    if (outcome.failed > 0) console.log(outcome.output);
   };
   const queue = [...selected];
   const running = new Map<Selected, Promise<void>>();
@@ -124,7 +125,6 @@ async function runAll(
  */
 async function repeatAlone(outcomes: Map<Selected, Outcome>): Promise<void> {
   const failed = [...outcomes].filter(([, outcome]) => outcome.failed > 0);
-  for (const [{ job }, { output }] of failed) console.log(`\n=== ${job.id} ===\n${output}`);
   if (failed.length > MOST_REPEATED) return;
   for (const [one] of failed.filter(([{ job }]) => job.group !== "failovers")) {
     const outcome = await runJob(one.prepared);

@@ -1,6 +1,6 @@
 import type { PeerCertificate } from "node:tls";
 import { LockError } from "../../core/errors.js";
-import { absent } from "../../core/installed.js";
+import { absent, exportsOf } from "../../core/installed.js";
 import { DESCRIPTION } from "./messages.js";
 
 // The part of gRPC's library that is used here. Its own types would be missing where it is not installed.
@@ -117,7 +117,7 @@ async function load(): Promise<Library> {
       "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
     );
   }
-  const { fromJSON } = proto;
+  const { fromJSON } = exportsOf(proto, "fromJSON") as typeof proto;
   const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], {
     keepCase: true,
     longs: String,
@@ -132,7 +132,7 @@ async function load(): Promise<Library> {
     Watch: service("Watch"),
     Auth: service("Auth"),
   };
-  return { grpc: grpc as unknown as Grpc, services };
+  return { grpc: exportsOf(grpc, "Client") as Grpc, services };
 }
 
 export function methodOf({ services }: Library, service: Service, name: string): Method {

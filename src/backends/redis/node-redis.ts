@@ -1,5 +1,5 @@
 import { GIVEN } from "../../core/backend.js";
-import { installed } from "../../core/installed.js";
+import { exportsOf, installed } from "../../core/installed.js";
 import { countIn } from "../../core/reply.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
@@ -228,7 +228,7 @@ export async function openNodeRedis(
   timeoutMs: number,
   { library, module }: Loaded,
 ): Promise<RedisClient> {
-  const { createClient, createCluster, createSentinel } = module as Module;
+  const { createClient, createCluster, createSentinel } = exportsOf(module, "createClient") as Module;
   const { username, password, tls, db, family, hosts, master } = address;
   const reconnectStrategy = (attempt: number) => Math.min((attempt + 1) * 50, 1_000);
   const socket = {
