@@ -41,7 +41,7 @@ describe("a good history", () => {
     );
   });
 
-  test("of fifty thousand operations is checked within two seconds", () => {
+  test("of fifty thousand operations is checked in seconds: its time does not grow with the square", () => {
     const history = serve(
       Array.from({ length: 50_000 }, (_, index) => ({
         name: `name ${index % 2}`,
@@ -55,7 +55,8 @@ describe("a good history", () => {
     );
     const startMs = performance.now();
     expect(checkHistory(history)).toEqual([]);
-    expect(performance.now() - startMs).toBeLessThan(2_000);
+    // Half a second on a machine that does nothing else; every operation beside every other would take minutes.
+    expect(performance.now() - startMs).toBeLessThan(20_000);
   });
 });
 
