@@ -1,7 +1,6 @@
 export type { AnyLease } from "./core/any-lease.js";
 export type { Backend, Guarantees, Traits } from "./core/backend.js";
 export type { Owner } from "./core/claim.js";
-export type { DeadlockStep } from "./core/deadlock.js";
 export type { Duration } from "./core/duration.js";
 export {
   CapacityMismatchError,
@@ -14,10 +13,10 @@ export {
   StaleTokenError,
 } from "./core/errors.js";
 export type { LockEvent, LockEventListener, LockKind } from "./core/events.js";
-export type { ClaimView, ResourceView } from "./core/inspect.js";
 export type { Lease, SharedLease } from "./core/lease.js";
 export type { LockName } from "./core/names.js";
 export type { AcquireOptions, TryOptions } from "./core/options.js";
+export type { ClaimView, DeadlockStep, ResourceView } from "./core/views.js";
 export type { AllLease } from "./locks/all-lease.js";
 export type { Cell, CellUpdateOptions, CellWrite, CellWriteOptions, Versioned } from "./locks/cell.js";
 export type { CloseOptions } from "./locks/close.js";

@@ -14,7 +14,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   return () => {
     callbacks.delete(callback);
     if (callbacks.size > 0 || listeners.get(signal) !== listener) return;
-    // A signal that is made of others is kept in memory for as long as anybody listens to it.
+    // A signal that is made of others is kept in memory for as long as it has a listener.
     signal.removeEventListener("abort", onEvent);
     listeners.delete(signal);
   };
@@ -33,7 +33,7 @@ function listenTo(signal: AbortSignal): Listener {
 
 /**
  * Aborts as the first of several signals does. Of an `AbortSignal.any` each of them would keep a trace for as long as
- * it lives, and it would never be forgotten itself while somebody listens to it.
+ * it lives, and it would never be forgotten itself while it has a listener.
  */
 export class FirstAbort {
   readonly #controller = new AbortController();

@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import { invalidOption, type LeaseLostError, LockError, type Loss } from "./errors.js";
-import type { Hold } from "./hold.js";
+import type { HeldClaim } from "./held-claim.js";
 import type { Leaks } from "./leaks.js";
 import { plainText } from "./plain-text.js";
 
@@ -17,20 +17,20 @@ export abstract class AnyLease {
   abstract readonly signal: AbortSignal;
   /** Aborts as soon as `close` is called on its connection: time to finish. `signal` follows after `drain`. */
   get closing(): AbortSignal {
-    const [first] = this.holds as readonly [Hold];
+    const [first] = this.holds as readonly [HeldClaim];
     return first.connection.closing;
   }
 
   /** Where it stands in its call chain. @internal */
   abstract readonly frame: Frame;
   /** The granted claims that it stands on. @internal */
-  abstract readonly holds: readonly Hold[];
+  abstract readonly holds: readonly HeldClaim[];
   #released: Promise<boolean> | undefined;
   #watchedBy: Leaks | undefined;
 
   /** Compares clocks at each look, so it says no at the first look after a pause. */
   get held(): boolean {
-    return this.#released === undefined && this.holds.every((hold) => hold.live);
+    return this.#released === undefined && this.holds.every((heldClaim) => heldClaim.live);
   }
 
   /** @internal */
@@ -41,21 +41,23 @@ export abstract class AnyLease {
   /** How long this lease can be trusted if it were not renewed any more. */
   remainingMs(): number {
     if (this.#released !== undefined) return 0;
-    return Math.min(...this.holds.map((hold) => hold.remainingMs()));
+    return Math.min(...this.holds.map((heldClaim) => heldClaim.remainingMs()));
   }
 
   assertHeld(): void {
     if (this.#released !== undefined) {
       throw new LockError("closed", `the lease on "${this.name}" was released before.`, { name: this.name });
     }
-    const ended = this.holds.find((hold) => !hold.live);
+    const ended = this.holds.find((heldClaim) => !heldClaim.live);
     if (ended !== undefined) throw ended.lossError();
   }
 
   /** The loss that its holder was told of, or has to be told of. @internal */
   lossError(loss?: Loss): LeaseLostError {
-    const [first] = this.holds as readonly [Hold];
-    const lost = this.holds.find((hold) => hold.lost !== undefined) ?? this.holds.find((hold) => !hold.live);
+    const [first] = this.holds as readonly [HeldClaim];
+    const lost =
+      this.holds.find((heldClaim) => heldClaim.lost !== undefined) ??
+      this.holds.find((heldClaim) => !heldClaim.live);
     return (lost ?? first).lossError(loss);
   }
 
@@ -85,8 +87,8 @@ export abstract class AnyLease {
     try {
       await this.release();
     } catch (error) {
-      const [hold] = this.holds;
-      hold?.connection.releaseFailed(hold.place, error);
+      const [heldClaim] = this.holds;
+      heldClaim?.connection.releaseFailed(heldClaim.claim, error);
     }
   }
 

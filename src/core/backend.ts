@@ -4,11 +4,11 @@ import type { Claim, Owner } from "./claim.js";
 /** What an engine promises, and what breaks the promise. Shown to users as `locks.guarantees`. */
 export interface Traits {
   readonly engine: string;
-  /** Who can meet at a lock: the tasks of one process, all processes of one machine, or a network. */
+  /** What can share a lock: the tasks of one process, all processes of one machine, or a network. */
   readonly reach: "process" | "machine" | "network";
   /** Every exclusive grant carries a token greater than all before it. */
   readonly fencing: boolean;
-  /** Waiters keep a place and are served first come, first served. */
+  /** Waiters keep their position and are served first come, first served. */
   readonly queueing: boolean;
   /** Waiters are told; without it they learn by polling inside the engine's folder. */
   readonly notifications: boolean;
@@ -29,25 +29,25 @@ export interface Guarantees extends Traits {
   readonly client?: string;
 }
 
-/** What is said in place of a library that somebody else has chosen. */
+/** What is said in place of a library that the caller has chosen. */
 export const GIVEN = "given";
 
 export interface ClaimRequest {
   readonly name: string;
   readonly id: string;
-  /** The ticket of my last answer: ask about that place only, and never make a new one. */
+  /** The ticket of my last answer: ask about that claim only, and never make a new one. */
   readonly ticket?: bigint | undefined;
-  /** Never more than the capacity: whoever stands first is granted. */
+  /** Never more than the capacity: the first claim of a queue is granted. */
   readonly weight: number;
   readonly capacity: number;
   readonly ttlMs: number;
-  /** The ttl counts once, from the first granted answer; until then it keeps the place. */
+  /** The ttl counts once, from the first granted answer; until then it keeps the position. */
   readonly fixed: boolean;
-  /** After the first granted answer nobody else is let in earlier than this, not even by a release. */
+  /** After the first granted answer no other claim is let in earlier than this, not even by a release. */
   readonly minHoldMs: number;
-  /** Keep a place if not admitted. A claim that only tries draws no ticket when refused. */
+  /** Stay in the queue if not granted. A claim that only tries draws no ticket when refused. */
   readonly queue: boolean;
-  /** Refuse a new place when this many already wait. */
+  /** Refuse a new claim when this many already wait. */
   readonly maxWaiters?: number | undefined;
   readonly owner: Owner;
   readonly note: string;
@@ -76,7 +76,7 @@ export interface Waiting {
 export type Answer =
   | { readonly state: "granted"; readonly ticket: bigint; readonly remainingMs: number }
   | (Waiting & { readonly ticket: bigint })
-  /** Nothing is kept. Who waits at an engine without a queue asks again when it is rung, or after this time. */
+  /** Nothing is kept. A waiter at an engine without a queue asks again when it is notified, or after this time. */
   | { readonly state: "refused"; readonly againInMs?: number }
   | { readonly state: "queue-full"; readonly waiters: number }
   | { readonly state: "capacity-mismatch"; readonly capacity: number }
@@ -100,7 +100,7 @@ export interface Force {
   readonly by?: string;
 }
 
-/** How a claim ends otherwise than by its holder: nobody has worked under it, so its minHold means nothing; or by force. */
+/** How a claim ends otherwise than by its holder: no work was done under it, so its minHold means nothing; or by force. */
 export type Ending = "unused" | Force;
 
 /** What is told about a watched claim: nothing (ask again), a grant, or the end of it. */
@@ -135,7 +135,7 @@ export interface Backend {
   readonly traits: Traits;
   /** See `Guarantees`. */
   readonly client?: string | undefined;
-  /** Enter the queue, or refresh my place, and ask. */
+  /** Enter the queue, or refresh my claim, and ask. */
   claim(request: ClaimRequest): Promise<Answer>;
   /**
    * Extend claims that are still there; never creates one. Answers in the order of the requests; a failure
@@ -144,15 +144,15 @@ export interface Backend {
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]>;
   /** Leave the queue or give back the lock. Says whether the claim was still there. */
   release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean>;
-  /** By name, with at most `limit` claims; or every name with that prefix that somebody holds or waits for. */
+  /** By name, with at most `limit` claims; or every name with that prefix that has claims. */
   list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord>;
   /**
    * Calls `notify` when the claim may have been admitted or was taken away. Called before the claim is sent; if
-   * the subscription is not standing yet, the engine rings once it stands, and again after every break.
+   * the subscription is not standing yet, the engine notifies once it stands, and again after every break.
    */
-  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch;
+  watch(claim: { readonly name: string; readonly id: string }, notify: Notify): Unwatch;
   /** Where it can keep values beside locks. */
   readonly cells?: CellStore;
   close(): Promise<void>;

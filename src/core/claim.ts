@@ -4,7 +4,7 @@ export const WHOLE = 2 ** 31 - 1;
 /** A token is `ticket × TOKEN_STEP + hand-off number`: room for hand-offs inside one process. */
 export const TOKEN_STEP = 1024n;
 
-/** Who stands behind a claim; shown to people, never used to decide anything. */
+/** Which process has made a claim; shown to people, never used to decide anything. */
 export interface Owner {
   readonly service?: string;
   readonly instance: string;
@@ -16,8 +16,8 @@ export interface Owner {
 }
 
 /**
- * A ticketed place in a resource's queue. The id is a capability (whoever knows it can release the
- * claim), so it is never logged or shown; the ticket is public and orders everything.
+ * A claim in the queue of a name. The id is a capability (a program that knows it can release the claim), so it is never
+ * logged or shown; the ticket is public and orders everything.
  */
 export interface Claim {
   readonly name: string;

@@ -58,6 +58,27 @@ export function knownSleepMs(): number {
   return slept;
 }
 
+/** Since then, in microseconds at the finest: what is shown to people and written to logs. */
+export function elapsedMs(sinceMs: number): number {
+  return Math.round((nowMs() - sinceMs) * 1_000) / 1_000;
+}
+
+/** A timer this much too late means that the process did not run. */
+const LATE_MS = 200;
+
+/** Whether that time has passed unnoticed: the process was stopped, or its event loop was blocked. */
+export function wasFrozen(dueMs: number): boolean {
+  return nowMs() - dueMs > LATE_MS;
+}
+
+/**
+ * Whether there is time to repeat a request that has failed: it has not taken long, or this process was frozen, and
+ * nothing else was too slow.
+ */
+export function isTimeToRepeat(startMs: number, timeoutMs: number): boolean {
+  return nowMs() < startMs + timeoutMs / 2 || wasFrozen(startMs + timeoutMs);
+}
+
 /** The moment at which a request is sent: all that its answer promises counts from here. */
 export interface Sent {
   readonly atMs: number;

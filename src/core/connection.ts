@@ -1,43 +1,43 @@
 import type { Backend } from "./backend.js";
 import type { Owner } from "./claim.js";
+import type { ClaimState, Grant } from "./claim-state.js";
 import { nowMs } from "./clock.js";
+import { delay } from "./delay.js";
 import { asLockError, LockError } from "./errors.js";
 import type { About, Events, LockKind } from "./events.js";
-import type { Hold } from "./hold.js";
-import { Keeper } from "./keeper.js";
+import { ExpiryPoll } from "./expiry-poll.js";
 import { Leaks } from "./leaks.js";
-import { Leftovers } from "./leftovers.js";
-import { Lookout } from "./lookout.js";
 import { groupOf } from "./names.js";
 import { nextTurn } from "./next-turn.js";
-import { pause } from "./pause.js";
-import type { Place } from "./place.js";
+import { ReleaseRetry } from "./release-retry.js";
+import { Renewer } from "./renewer.js";
 
-/** Whoever gives a lock back waits while the engine may come back: for so many attempts, and for so long. */
+/** A release waits while the engine may come back: for so many attempts, and for so long. */
 const RELEASE_ATTEMPTS = 3;
 const RELEASE_MS = 1_000;
 const RELEASE_GAP_MS = 50;
 
-/** Somebody who waits and can be told to stop. */
+/** A wait that can be told to stop. */
 export interface Cancellable {
   readonly name: string;
   cancel(error: Error): void;
 }
 
-/** What all locks of one connection share: the engine, the keeper, and who is at work. */
+/** What all locks of one connection share: the engine, the renewer, its waits and its grants. */
 export class Connection {
-  readonly keeper: Keeper;
+  readonly renewer: Renewer;
   readonly leaks: Leaks;
-  readonly lookout = new Lookout();
+  readonly expiryPoll = new ExpiryPoll();
   readonly waits = new Set<Cancellable>();
-  readonly holds = new Set<Hold>();
+  readonly grants = new Set<Grant>();
   /** Calls of `run` that have not settled; each removes itself before it does. */
   readonly runs = new Set<Promise<unknown>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
-  readonly #leftovers: Leftovers;
+  readonly #leftovers: ReleaseRetry;
   readonly #closing = new AbortController();
   #closed = false;
+  #closedBecause = "";
 
   constructor(
     readonly backend: Backend,
@@ -46,10 +46,10 @@ export class Connection {
     onLeaks: ConstructorParameters<typeof Leaks>[1] = { onLeak: "warn", captureStacks: false },
   ) {
     this.leaks = new Leaks(this, onLeaks);
-    this.keeper = new Keeper(backend, events, (place, answer) =>
-      this.lookout.expect(place.name, answer.changeInMs),
+    this.renewer = new Renewer(backend, events, (claim, answer) =>
+      this.expiryPoll.expect(claim.name, answer.changeInMs),
     );
-    this.#leftovers = new Leftovers(backend, (request) => this.inBackground(request));
+    this.#leftovers = new ReleaseRetry(backend, (request) => this.inBackground(request));
   }
 
   get closed(): boolean {
@@ -63,7 +63,7 @@ export class Connection {
 
   assertOpen(name?: string): void {
     this.assertNotClosed(name);
-    if (this.closing.aborted) throw shuttingDown(name);
+    if (this.closing.aborted) throw this.#shuttingDown(name);
   }
 
   /** One may look until the very end. */
@@ -72,59 +72,65 @@ export class Connection {
   }
 
   /** No new claims from here on, and waiters stop waiting. */
-  stopEntry(): void {
-    this.#closing.abort(shuttingDown());
+  stopEntry(because: string): void {
+    this.#closedBecause = because;
+    this.#closing.abort(this.#shuttingDown());
     this.#leftovers.stop();
-    for (const wait of [...this.waits]) wait.cancel(shuttingDown(wait.name));
+    for (const wait of [...this.waits]) wait.cancel(this.#shuttingDown(wait.name));
   }
 
-  enter(place: Place): void {
-    this.keeper.add(place);
-    place.unwatch = this.backend.watch(place, (news) => place.ring(news));
+  #shuttingDown(name?: string): LockError {
+    const what = name === undefined ? "" : `, so "${name}" cannot be taken any more`;
+    return new LockError("closed", `shutting down: ${this.#closedBecause}${what}.`, { name });
   }
 
-  leave(place: Place): void {
-    this.keeper.remove(place);
-    place.unwatch?.();
-    place.unwatch = undefined;
-    place.listener = undefined;
+  enter(claim: ClaimState): void {
+    this.renewer.add(claim);
+    claim.unwatch = this.backend.watch(claim, (news) => claim.notify(news));
+  }
+
+  leave(claim: ClaimState): void {
+    this.renewer.remove(claim);
+    claim.unwatch?.();
+    claim.unwatch = undefined;
+    claim.forget();
   }
 
   /**
-   * Gives a place back, trying again while the engine may come back. What cannot be delivered now is an error,
+   * Gives a claim back, trying again while the engine may come back. What cannot be delivered now is an error,
    * and is tried again behind the scenes.
    */
-  async release(place: Place): Promise<boolean> {
+  async release(claim: ClaimState): Promise<boolean> {
     const startMs = nowMs();
-    const trusted = place.held && place.trusted();
+    const trusted = claim.held && claim.trusted();
     for (let attempt = 1; ; attempt++) {
       try {
-        const found = await this.backend.release(place, place.ending);
+        const found = await this.backend.release(claim, claim.ending);
         // After an attempt whose answer was lost, "not there" means that the first one did it.
         return found || (attempt > 1 && trusted);
       } catch (error) {
-        const failure = asLockError(error, `could not release "${place.name}"`);
-        // Whoever closes wants to go: the ttl ends what one attempt could not.
+        const failure = asLockError(error, `could not release "${claim.name}"`);
+        // A caller that closes does not wait: the ttl ends what one attempt could not.
         if (!failure.retryable || this.closing.aborted) throw failure;
         const spentMs = nowMs() - startMs;
-        if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > place.ttlMs) {
-          this.#leftovers.add(place);
+        if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > claim.ttlMs) {
+          this.#leftovers.add(claim);
           throw failure;
         }
-        await pause(RELEASE_GAP_MS * attempt);
+        await delay(RELEASE_GAP_MS * attempt);
       }
     }
   }
 
-  /** Whoever is not granted withdraws; a failure is an event, because the ttl ends the place anyway. */
-  async withdraw(place: Place, inFlight?: Promise<unknown>): Promise<void> {
-    this.leave(place);
+  /** A claim that is not granted is withdrawn; a failure is an event, because the ttl ends the claim anyway. */
+  async withdraw(claim: ClaimState, inFlight?: Promise<unknown>): Promise<void> {
+    this.leave(claim);
     try {
       // A claim that is still under way would otherwise overtake its own withdrawal.
       await inFlight?.catch(() => undefined);
-      await this.release(place);
+      await this.release(claim);
     } catch (error) {
-      this.releaseFailed(place, error);
+      this.releaseFailed(claim, error);
     }
   }
 
@@ -138,7 +144,7 @@ export class Connection {
     return { engine: this.backend.traits.engine, name, group: groupOf(name), kind };
   }
 
-  /** Lets work go on without anybody waiting for it, except `close`. */
+  /** Lets work go on in the background; only `close` waits for it. */
   inBackground(work: Promise<unknown>): void {
     const forget = () => void this.#background.delete(settled);
     const settled: Promise<void> = work.then(forget, forget);
@@ -156,15 +162,10 @@ export class Connection {
       await nextTurn();
     }
     this.#closed = true;
-    this.keeper.stop();
+    this.renewer.stop();
     for (const tidy of this.#onFinish) tidy();
     await this.backend.close();
   }
-}
-
-function shuttingDown(name?: string): LockError {
-  const what = name === undefined ? "" : `, so "${name}" cannot be taken any more`;
-  return new LockError("closed", `shutting down: close() was called on this connection${what}.`, { name });
 }
 
 function closedError(name?: string): LockError {

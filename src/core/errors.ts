@@ -1,8 +1,7 @@
-import type { DeadlockStep } from "./deadlock.js";
 import { decimalJson } from "./decimal-json.js";
-import type { ClaimView } from "./inspect.js";
 import { plainMessage, plainText } from "./plain-text.js";
 import { asError, partOf } from "./shape.js";
+import type { ClaimView, DeadlockStep } from "./views.js";
 
 export type LockErrorCode =
   | "timeout"
@@ -57,8 +56,16 @@ export class LockError extends Error {
 
   toJSON(): Record<string, unknown> {
     const { name, message } = this;
-    return { name, message, ...decimalJson(this) };
+    const tokens = TOKENS.flatMap((key) => (key in this ? [[key, partOf(this, key)]] : []));
+    return { name, message, ...decimalJson({ ...this, ...Object.fromEntries(tokens) }) };
   }
+}
+
+const TOKENS = ["token", "highest"] as const;
+
+/** Not enumerable: a logger that copies an error field by field would write a bigint as an inexact number, or throw. */
+function setTokens(error: LockError, tokens: Partial<Record<(typeof TOKENS)[number], bigint>>): void {
+  for (const [key, value] of Object.entries(tokens)) Object.defineProperty(error, key, { value });
 }
 
 export class LockTimeoutError extends LockError {
@@ -94,7 +101,7 @@ export class LeaseLostError extends LockError {
   static override readonly name = "LeaseLostError";
   declare readonly code: "lost";
   readonly loss: Loss;
-  readonly token: bigint;
+  declare readonly token: bigint;
   /** What the operator said, if the lease was forced away. */
   readonly reason: string | undefined;
   readonly by: string | undefined;
@@ -106,7 +113,7 @@ export class LeaseLostError extends LockError {
   ) {
     super("lost", message, { name, retryable: true });
     this.loss = details.loss;
-    this.token = details.token;
+    setTokens(this, { token: details.token });
     this.reason = details.reason;
     this.by = details.by;
   }
@@ -130,19 +137,18 @@ export class StaleTokenError extends LockError {
   declare readonly code: "stale-token";
   /** What was to be written; the name of the lock, unless it was given another one. */
   readonly resource: string;
-  readonly token: bigint;
+  declare readonly token: bigint;
   /** The newest token that the resource has seen. */
-  readonly highest: bigint;
+  declare readonly highest: bigint;
 
   constructor(name: string, details: { resource: string; token: bigint; highest: bigint }) {
     const { resource, token, highest } = details;
     const message = `the token ${token} of "${name}" is stale: "${resource}" has seen ${highest}
-  somebody else has been let in since, so nothing was written
+  another holder has been let in since, so nothing was written
   roll back, stop what this lease was for, and take the lock anew`;
     super("stale-token", message, { name });
     this.resource = resource;
-    this.token = token;
-    this.highest = highest;
+    setTokens(this, { token, highest });
   }
 }
 

@@ -84,7 +84,7 @@ export class Events {
     this.#listener = listener;
   }
 
-  /** Whether anybody listens: what happens at every grant is not even put together for nobody. */
+  /** Whether there is a listener: without one, what happens at every grant is not even put together. */
   wants(type: LockEvent["type"]): boolean {
     return this.#listener !== undefined || CHANNELS[type].hasSubscribers;
   }
@@ -94,7 +94,7 @@ export class Events {
     if (!this.wants(event.type)) return;
     if (topic.hasSubscribers) topic.publish(event);
     if (this.#listener === undefined) return;
-    // A listener that throws must not break a lock; whoever wrote it still wants to know.
+    // A listener that throws must not break a lock; its author still wants to know.
     const warn = (error: unknown) =>
       process.emitWarning(
         `locktender: onEvent threw on "${event.type}": ${plainText(String(error))}`,

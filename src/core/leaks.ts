@@ -1,17 +1,33 @@
-import type { AnyLease } from "./any-lease.js";
-import { nowMs } from "./clock.js";
-import type { Connection } from "./connection.js";
+import type { Grant } from "./claim-state.js";
+import { elapsedMs } from "./clock.js";
 import { formatMs } from "./duration.js";
-import type { Hold } from "./hold.js";
+import type { About, Events } from "./events.js";
+import { groupOf } from "./names.js";
 import { quotedText } from "./plain-text.js";
 
 /** What is done about a lease that its program has lost track of. */
 export type OnLeak = "warn" | "release";
 
+/** A lease that can be lost track of. */
+interface Leakable {
+  readonly name: string;
+  readonly holds: readonly Grant[];
+  giveBackLater(): () => Promise<boolean>;
+}
+
+/** What a leak is told to: the connection of the lease. */
+interface Connection {
+  readonly closing: AbortSignal;
+  readonly events: Events;
+  about(claim: Grant["claim"]): About;
+  inBackground(work: Promise<unknown>): void;
+  releaseFailed(claim: Grant["claim"], error: unknown): void;
+}
+
 /** All that is known of a lease, without the lease itself: that one can be collected only if nothing refers to it. */
 interface Watched {
   readonly name: string;
-  readonly hold: Hold;
+  readonly grant: Grant;
   readonly giveBack: () => Promise<boolean>;
   readonly stack: string | undefined;
 }
@@ -45,45 +61,52 @@ export class Leaks {
     return here;
   }
 
-  watch(lease: AnyLease, here: { readonly stack?: string } | undefined): void {
-    const [hold] = lease.holds as readonly [Hold];
+  watch(lease: Leakable, here: { readonly stack?: string } | undefined): void {
+    const [grant] = lease.holds as readonly [Grant];
     const stack = here?.stack?.replace(/^.*\n/, "");
-    this.#registry.register(lease, { name: lease.name, hold, giveBack: lease.giveBackLater(), stack }, lease);
+    this.#registry.register(
+      lease,
+      { name: lease.name, grant, giveBack: lease.giveBackLater(), stack },
+      lease,
+    );
   }
 
-  released(lease: AnyLease): void {
+  released(lease: Leakable): void {
     this.#registry.unregister(lease);
   }
 
-  #leaked({ name, hold, giveBack, stack }: Watched): void {
+  #leaked(watched: Watched): void {
+    const { grant, giveBack, stack } = watched;
     // A lease that was lost, or closed, holds nothing back.
-    if (hold.ended || hold.lost !== undefined || this.#connection.closing.aborted) return;
+    if (grant.ended || grant.lost !== undefined || this.#connection.closing.aborted) return;
     const released = this.#onLeak === "release";
-    const heldMs = nowMs() - hold.grantedAtMs;
+    const heldMs = elapsedMs(grant.grantedAtMs);
     this.#connection.events.emit({
       type: "leaked",
-      ...this.#connection.about(hold.place),
-      token: String(hold.token),
+      ...this.#connection.about(grant.claim),
+      token: String(grant.token),
       heldMs,
       released,
       stack,
     });
-    this.#warn(name, heldMs, released, stack);
-    if (released) this.#connection.inBackground(giveBack().catch((error) => this.#failed(hold, error)));
+    this.#warn(watched, heldMs, released);
+    if (released) this.#connection.inBackground(giveBack().catch((error) => this.#failed(grant, error)));
   }
 
-  #failed({ place }: Hold, error: unknown): void {
-    this.#connection.releaseFailed(place, error);
+  #failed({ claim }: Grant, error: unknown): void {
+    this.#connection.releaseFailed(claim, error);
   }
 
-  /** Once per place in the program; without stacks, once per name. */
-  #warn(name: string, heldMs: number, released: boolean, stack: string | undefined): void {
-    const place = stack?.split("\n", 1)[0] ?? name;
+  /** Once per place in the program; without stacks, once per group of names. */
+  #warn({ name, grant, stack }: Watched, heldMs: number, released: boolean): void {
+    const place = stack?.split("\n", 1)[0] ?? groupOf(name);
     if (this.#warned.has(place) || this.#warned.size >= MOST_WARNED) return;
     this.#warned.add(place);
     const then = released
       ? "It was released now, because of onLeak."
-      : "It stays held, and is renewed, until this process ends.";
+      : grant.claim.holdLimitMs === Infinity
+        ? "It stays held, and is renewed, until this process ends."
+        : "It stays held, and is renewed, until its maxHold is over.";
     const where =
       stack === undefined
         ? "To see where it was acquired: connect(url, { captureStacks: true })."

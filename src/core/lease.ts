@@ -1,15 +1,15 @@
+import { claimRequest } from "./acquire-request.js";
 import { AnyLease, type Frame } from "./any-lease.js";
-import { claimRequest } from "./ask.js";
 import { nowMs, sendingNow } from "./clock.js";
 import { formatMs } from "./duration.js";
 import { LockTimeoutError } from "./errors.js";
-import type { Hold } from "./hold.js";
+import { FifoMutex } from "./fifo-mutex.js";
+import type { HeldClaim } from "./held-claim.js";
 import { noteText } from "./options.js";
-import { Turns } from "./turns.js";
 
 /** One of the classes below. Only locks make leases. */
 export type LeaseKind<L extends ClaimLease> = new (
-  hold: Hold,
+  heldClaim: HeldClaim,
   outer: Frame | undefined,
   onRelease?: () => void,
 ) => L;
@@ -19,32 +19,32 @@ export abstract class ClaimLease extends AnyLease {
   /** @internal */
   readonly frame: Frame;
   /** @internal */
-  readonly hold: Hold;
+  readonly heldClaim: HeldClaim;
   /** The lease of `all` that it is a part of: not lost track of while one of its parts is in use. @internal */
   whole: AnyLease | undefined;
-  readonly #children = new Turns();
+  readonly #children = new FifoMutex();
   readonly #onRelease: (() => void) | undefined;
   /** This lease itself and those that entered by it: its turn ends when all of them have left. */
   #inside = 1;
 
-  constructor(hold: Hold, outer: Frame | undefined, onRelease?: () => void) {
+  constructor(heldClaim: HeldClaim, outer: Frame | undefined, onRelease?: () => void) {
     super();
-    this.hold = hold;
+    this.heldClaim = heldClaim;
     this.frame = { lease: this, outer };
     this.#onRelease = onRelease;
   }
 
   get name(): string {
-    return this.hold.name;
+    return this.heldClaim.name;
   }
 
   get signal(): AbortSignal {
-    return this.hold.signal;
+    return this.heldClaim.signal;
   }
 
   /** @internal */
-  get holds(): readonly Hold[] {
-    return [this.hold];
+  get holds(): readonly HeldClaim[] {
+    return [this.heldClaim];
   }
 
   /** It stands on a claim that an outer lease has taken. @internal */
@@ -56,35 +56,38 @@ export abstract class ClaimLease extends AnyLease {
   async update(change: { readonly note: string }): Promise<void> {
     const note = noteText(change.note);
     this.assertHeld();
-    const { connection, place, ask } = this.hold;
+    const { connection, claim, request } = this.heldClaim;
     const sent = sendingNow();
     // No longer than a renewal would: what is to end by maxHold must not be kept beyond it.
-    const ttlMs = ask.fixed ? ask.ttlMs : Math.max(1, place.renewalMs(sent.atMs));
-    const answer = await connection.backend.claim({ ...claimRequest(connection, ask, place, note), ttlMs });
-    if (answer.state === "granted") place.acknowledge(answer.ticket, answer.remainingMs, sent);
-    else this.hold.gone(answer.state === "gone" ? answer : { state: "gone", loss: "taken" });
+    const ttlMs = request.fixed ? request.ttlMs : Math.max(1, claim.renewalMs(sent.atMs));
+    const answer = await connection.backend.claim({
+      ...claimRequest(connection.owner, request, claim, note),
+      ttlMs,
+    });
+    if (answer.state === "granted") claim.acknowledge(answer.ticket, answer.remainingMs, sent);
+    else this.heldClaim.gone(answer.state === "gone" ? answer : { state: "gone", loss: "taken" });
     this.assertHeld();
   }
 
-  /** It was not all that was needed, so nobody has worked under it: it goes without a `minHold`. @internal */
+  /** It was not all that was needed, so no work was done under it: it goes without a `minHold`. @internal */
   abandon(): Promise<void> {
-    if (!this.entered) this.hold.place.unused = true;
+    if (!this.entered) this.heldClaim.claim.unused = true;
     return this[Symbol.asyncDispose]();
   }
 
   /** @internal */
   protected leave(): Promise<boolean> {
     this.#exit();
-    return this.hold.leave();
+    return this.heldClaim.leave();
   }
 
   /** What entered by this lease refers to it, so nothing does when it is collected. @internal */
   giveBackLater(): () => Promise<boolean> {
-    const { hold } = this;
+    const { heldClaim } = this;
     const onRelease = this.#onRelease;
     return () => {
       onRelease?.();
-      return hold.leave();
+      return heldClaim.leave();
     };
   }
 
@@ -105,28 +108,28 @@ export abstract class ClaimLease extends AnyLease {
     waitMs: number,
     signal: AbortSignal | undefined,
   ): Promise<L | undefined> {
-    this.hold.join();
+    this.heldClaim.join();
     this.#inside++;
     const startMs = nowMs();
     try {
-      const turn = this.hold.exclusive
-        ? await this.#children.take(waitMs, signal, () => this.hold.signal)
+      const turn = this.heldClaim.exclusive
+        ? await this.#children.take(waitMs, signal, () => this.heldClaim.signal)
         : () => {};
-      if (turn !== undefined && this.hold.live) {
-        return new Kind(this.hold, chain, () => {
+      if (turn !== undefined && this.heldClaim.live) {
+        return new Kind(this.heldClaim, chain, () => {
           turn();
           this.#exit();
         });
       }
       turn?.();
-      if (!this.hold.live) throw this.hold.lossError();
+      if (!this.heldClaim.live) throw this.heldClaim.lossError();
     } catch (error) {
       this.#exit();
-      await this.hold.leave();
+      await this.heldClaim.leave();
       throw error;
     }
     this.#exit();
-    await this.hold.leave();
+    await this.heldClaim.leave();
     if (waitMs === 0) return undefined;
     throw siblingTimeout(this.name, nowMs() - startMs);
   }
@@ -138,7 +141,7 @@ export class Lease extends ClaimLease {
 
   /** Greater than the token of every grant before it; pass it to what the lock protects. */
   get token(): bigint {
-    return this.hold.token;
+    return this.heldClaim.token;
   }
 
   override toJSON(): { name: string; token: string; held: boolean; remainingMs: number } {
@@ -153,7 +156,7 @@ export class SharedLease extends ClaimLease {
 
   /** Orders the grants of this name. */
   get ticket(): bigint {
-    return this.hold.ticket;
+    return this.heldClaim.ticket;
   }
 
   override toJSON(): { name: string; ticket: string; held: boolean; remainingMs: number } {
@@ -165,7 +168,7 @@ export class SharedLease extends ClaimLease {
 /** It is held by the own call chain, so who holds it is no news. */
 function siblingTimeout(name: string, waitedMs: number): LockTimeoutError {
   const message = `gave up on "${name}" after waiting ${formatMs(waitedMs)}
-  this call chain holds it, and somebody who entered again by the same lease has not left
+  this call chain holds it, and a call that entered again by the same lease has not left
   release what was entered with acquire() before entering again, or enter with run()`;
   return new LockTimeoutError(name, message, { blockers: [], position: undefined, waitedMs });
 }

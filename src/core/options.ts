@@ -1,7 +1,8 @@
+import type { AcquireRequest } from "./acquire-request.js";
 import type { AnyLease } from "./any-lease.js";
-import type { Ask } from "./ask.js";
 import { type Duration, durationMs } from "./duration.js";
 import { invalidOption } from "./errors.js";
+import { callOf, takerOf } from "./misplaced-client.js";
 import { quotedText } from "./plain-text.js";
 import { resizeIn } from "./resizing.js";
 
@@ -19,7 +20,7 @@ export interface AcquireOptions {
   readonly ttl?: Duration | undefined;
   /** `false`: a fixed lease. Its ttl counts once, from the grant. */
   readonly renew?: boolean | undefined;
-  /** Nobody else is let in earlier than this, whatever the holder does. */
+  /** No other holder is let in earlier than this, whatever this holder does. */
   readonly minHold?: Duration | undefined;
   /** Renewed, but not held longer than this. */
   readonly maxHold?: Duration | undefined;
@@ -35,7 +36,7 @@ export interface AcquireOptions {
   readonly maxWaiters?: number | undefined;
 }
 
-/** Who only tries does not wait. */
+/** A caller that only tries does not wait. */
 export type TryOptionsOf<O extends AcquireOptions> = Omit<O, "wait" | "maxWaiters">;
 export type TryOptions = TryOptionsOf<AcquireOptions>;
 
@@ -72,12 +73,11 @@ export function waitOption(value: unknown): number {
 }
 
 export function maxHoldOption(value: unknown): number {
-  return durationMs("maxHold", value, { minMs: SHORTEST_TTL_MS });
+  return durationMs("maxHold", value, { minMs: SHORTEST_TTL_MS, infinite: true });
 }
 
-export function isObject(options: unknown, where: string): void {
-  if (typeof options !== "object" || options === null)
-    throw invalidOption(`${where}: the options must be an object.`);
+export function isObject(options: unknown, where: string, must = "the options must be an object"): void {
+  if (typeof options !== "object" || options === null) throw invalidOption(`${where}: ${must}.`);
 }
 
 /** A misspelt option would silently weaken a lock, so it is an error. */
@@ -85,11 +85,19 @@ export function knownOptions(options: object, known: ReadonlySet<string>, where:
   isObject(options, where);
   for (const key of Object.keys(options)) {
     if (!known.has(key)) {
-      throw invalidOption(
-        `${where}: there is no option ${quotedText(key.slice(0, 40))}. Known are ${[...known].join(", ")}.`,
-      );
+      const others = known.size === 0 ? "It takes none" : `Known are ${[...known].join(", ")}`;
+      throw invalidOption(`${where}: there is no option ${quotedText(key.slice(0, 40))}. ${others}.`);
     }
   }
+}
+
+/** The same for the function of an engine, to which callers hand what they have, and not in an object. */
+export function knownEngineOptions(options: object, known: ReadonlySet<string>, engine: string): void {
+  const url = { engine, option: known.has("file") ? "file" : "url" };
+  const taker = typeof options === "string" ? url : takerOf(options);
+  if (taker !== undefined)
+    throw invalidOption(`${engine}: the options must be an object. Write ${callOf(taker)}.`);
+  knownOptions(options, known, engine);
 }
 
 export function noteText(note: unknown): string {
@@ -122,14 +130,14 @@ export function checkSignal(signal: unknown, name: string): void {
 }
 
 /** What one call asks for, and whether it may enter by what its chain holds. */
-export type Read = Ask & { readonly reentrant: boolean };
+export type ResolvedOptions = AcquireRequest & { readonly reentrant: boolean };
 
 /** The options of one call as numbers, or an error that says which of them cannot be meant. */
 export function readOptions(
-  resource: Pick<Ask, "name" | "kind" | "weight" | "capacity">,
+  resource: Pick<AcquireRequest, "name" | "kind" | "weight" | "capacity">,
   options: AcquireOptions,
   defaults: Defaults,
-): Read {
+): ResolvedOptions {
   const { name, kind, weight, capacity } = resource;
   knownOptions(options, KNOWN, `lock "${name}"`);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);

@@ -1,14 +1,14 @@
-import type { Ask } from "./ask.js";
+import type { AcquireRequest, Permits } from "./acquire-request.js";
 import type { ResourceRecord } from "./backend.js";
 import { WHOLE } from "./claim.js";
 import { nowMs } from "./clock.js";
 import { CapacityMismatchError } from "./errors.js";
 
-/** Whoever resizes holds everything for as long as it sends the others away: a moment. */
+/** A caller that resizes holds everything while it sends the other claims away: a moment. */
 const LASTS_MS = 2_000;
 const AGAIN_MS = 50;
 
-/** More than anybody needs, and less than what is exclusive. */
+/** More than any program needs, and less than what is exclusive. */
 export const MOST_PERMITS = 1_000_000_000;
 
 const REASON = /^resized to (\d+) permits$/;
@@ -42,19 +42,13 @@ function disagreement(name: string, inForce: number, capacity: number): Capacity
   return new CapacityMismatchError(message, { name, permits: inForce });
 }
 
-/** How many there are; or will be in a moment, if somebody is just changing that. */
-export interface Permits {
-  readonly capacity: number;
-  readonly changing: boolean;
-}
-
-/** Whoever came behind one that resizes with the old number would only be sent away, or keep the old one in force. */
+/** A claim with the old number, behind one that resizes, would only be sent away, or keep the old number in force. */
 export function permitsOf({ capacity, claims: [first] }: ResourceRecord): Permits {
   const next = first?.weight === capacity ? resizeIn(first.note) : undefined;
   return { capacity: next ?? capacity, changing: next !== undefined };
 }
 
-/** The number in what a resizer writes, which nobody else may. */
+/** The number in what a resizer writes, which no other claim may. */
 export function resizeIn(text: string | undefined): number | undefined {
   const [, permits] = REASON.exec(text ?? "") ?? [];
   return isPermits(Number(permits)) ? Number(permits) : undefined;
@@ -62,32 +56,34 @@ export function resizeIn(text: string | undefined): number | undefined {
 
 /** The capacity with which one claim asks, which changes when others have agreed on another. */
 export class AgreedCapacity {
-  readonly #ask: Ask;
+  readonly #request: AcquireRequest;
   #capacity: number | undefined;
   #resizedMs = -Infinity;
 
-  constructor(ask: Ask) {
-    this.#ask = ask;
-    this.#capacity = ask.adopts === undefined ? ask.capacity : undefined;
+  constructor(request: AcquireRequest) {
+    this.#request = request;
+    this.#capacity = request.adopts === undefined ? request.capacity : undefined;
   }
 
   /** What the claim asks for now. */
-  get ask(): Ask {
-    const { capacity } = this.#ask;
-    return this.#capacity === capacity ? this.#ask : { ...this.#ask, capacity: this.#capacity ?? capacity };
+  get request(): AcquireRequest {
+    const { capacity } = this.#request;
+    return this.#capacity === capacity
+      ? this.#request
+      : { ...this.#request, capacity: this.#capacity ?? capacity };
   }
 
   /** Finds it out, unless it is known. */
   get unknown(): Promise<void> | undefined {
     if (this.#capacity !== undefined) return undefined;
-    return this.#ask.adopts?.().then(({ capacity, changing }) => {
+    return this.#request.adopts?.().then(({ capacity, changing }) => {
       this.#adopt(capacity);
       if (changing) this.#resizedMs = nowMs();
     });
   }
 
-  /** Its place is gone. If that is because of another capacity, it has to agree, or to leave. */
-  lostPlace(reason: string | undefined): void {
+  /** Its position is lost. If that is because of another capacity, it has to agree, or to leave. */
+  positionLost(reason: string | undefined): void {
     const permits = resizeIn(reason);
     if (permits === undefined) return;
     this.#agree(permits);
@@ -96,7 +92,7 @@ export class AgreedCapacity {
 
   /** Another one is in force: how long to wait before asking again. */
   mismatched(capacity: number): number {
-    // That of whoever resizes, who leaves when all others have been sent away.
+    // That of the claim that resizes, which leaves when all others have been sent away.
     if (nowMs() - this.#resizedMs < LASTS_MS) return AGAIN_MS;
     this.#agree(capacity);
     return 0;
@@ -104,13 +100,13 @@ export class AgreedCapacity {
 
   #agree(capacity: number): void {
     if (capacity === this.#capacity) return;
-    const { name, adopts } = this.#ask;
-    if (adopts === undefined) throw disagreement(name, capacity, this.#ask.capacity);
+    const { name, adopts } = this.#request;
+    if (adopts === undefined) throw disagreement(name, capacity, this.#request.capacity);
     this.#adopt(capacity);
   }
 
   #adopt(capacity: number): void {
-    const { name, weight } = this.#ask;
+    const { name, weight } = this.#request;
     if (capacity === WHOLE) throw notPermits(name);
     if (weight > capacity) throw tooHeavy(name, weight, capacity);
     this.#capacity = capacity;

@@ -28,10 +28,10 @@ const DRIZZLE_TRANSACTIONS: Readonly<Record<string, Dialect>> = {
 };
 /**
  * Writes nothing, but waits for the file, or fails to get it. In libsql, a prepared statement to which that
- * happens stays active, and keeps the connection at its old snapshot for as long as nobody collects it.
+ * happens stays active, and keeps the connection at its old snapshot for as long as it is not garbage-collected.
  */
 const TAKE_THE_FILE = "DELETE FROM locktender_fence WHERE 0";
-/** What PostgreSQL allows in a transaction only. The fence itself takes a stronger lock, which hinders nobody either. */
+/** What PostgreSQL allows in a transaction only. The fence itself takes a stronger lock, which hinders no other one either. */
 const BE_IN_TRANSACTION = "LOCK TABLE locktender_fence IN ACCESS SHARE MODE";
 const NOT_IN_TRANSACTION = "25P01";
 /** A flag in what MySQL says of each statement. */

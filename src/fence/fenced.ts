@@ -19,7 +19,7 @@ export interface FenceOptions {
   readonly resource?: LockName | undefined;
 }
 
-/** Who wants to write to what, checked. */
+/** Which token wants to write to which resource, checked. */
 export interface Pass {
   readonly lock: string;
   readonly resource: string;
@@ -48,7 +48,7 @@ export function passOf(fenced: Fenced, { resource }: FenceOptions = {}): Pass {
   const lock = canonicalName(fenced.name);
   if (fenced.token === undefined) {
     throw invalidToken(
-      `what was given for "${lock}" has no token. Readers and permits have none, since they fence nobody; of several locks as one, give one of its parts.`,
+      `what was given for "${lock}" has no token. Readers and permits have none, since they fence no one out; of several locks as one, give one of its parts.`,
       lock,
     );
   }

@@ -11,7 +11,7 @@ export interface FenceStore {
 }
 
 interface StoreOptions {
-  /** How long a resource that nobody writes to is remembered, 30 days unless said otherwise. */
+  /** How long a resource without writes is remembered, 30 days unless said otherwise. */
   readonly retention?: Duration | undefined;
 }
 

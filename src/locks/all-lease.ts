@@ -1,6 +1,6 @@
 import { FirstAbort } from "../core/abort.js";
 import { AnyLease, type Frame } from "../core/any-lease.js";
-import type { Hold } from "../core/hold.js";
+import type { HeldClaim } from "../core/held-claim.js";
 import type { ClaimLease } from "../core/lease.js";
 
 /** Several leases as one: it is held while all of them are, and given back as a whole. */
@@ -13,7 +13,7 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
   /** @internal */
   readonly frame: Frame;
   /** @internal */
-  readonly holds: readonly Hold[];
+  readonly holds: readonly HeldClaim[];
   #lost: FirstAbort | undefined;
 
   /** Only locks make leases. */
@@ -21,7 +21,7 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
     super();
     this.name = name;
     this.parts = parts;
-    this.holds = parts.map(({ hold }) => hold);
+    this.holds = parts.map(({ heldClaim }) => heldClaim);
     this.frame = chained(parts);
     for (const part of parts) part.whole = this;
   }
@@ -54,7 +54,7 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
   }
 }
 
-/** All of them in one chain, so that each is found by whoever asks for it inside. */
+/** All of them in one chain, so that each is found by a call that asks for it inside. */
 function chained(parts: readonly ClaimLease[]): Frame {
   let frame: Frame | undefined;
   for (const part of parts) {

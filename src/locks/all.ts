@@ -3,8 +3,8 @@ import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption, isLockError, LockTimeoutError } from "../core/errors.js";
 import type { ClaimLease } from "../core/lease.js";
-import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
-import { chainOf, namesInChain } from "../core/reentry.js";
+import { type AcquireOptions, type Defaults, type ResolvedOptions, readOptions } from "../core/options.js";
+import { chainOf, namesInChain } from "../core/reentrancy.js";
 import { AllLease } from "./all-lease.js";
 import { Holdable, isTaken, type Lockable, type Taken } from "./lockable.js";
 
@@ -85,7 +85,7 @@ export class AllLock<T extends readonly AnyLockable[]> extends Holdable<AllLease
     );
     if (later.length === 0) return error;
     const message = `${error.message}
-  this call chain holds "${later.join('", "')}", which comes later in the order of names: whoever takes both with all() waits for us. Take them with all(), too`;
+  this call chain holds "${later.join('", "')}", which comes later in the order of names: a caller that takes both with all() waits for this one. Take them with all(), too`;
     return new LockTimeoutError(lock, message, error);
   }
 }
@@ -116,7 +116,7 @@ function partsOf(connection: Connection, locks: readonly AnyLockable[]): readonl
 /** Each is renewed until the last is in, whatever comes then; but its ttl is not longer than it may last. */
 function optionsFor(
   { renew: _renew, maxHold: _maxHold, ...options }: AcquireOptions,
-  { ttlMs }: Read,
+  { ttlMs }: ResolvedOptions,
   waitMs: number,
   signal: AbortSignal,
 ): AcquireOptions {
@@ -124,13 +124,13 @@ function optionsFor(
 }
 
 /** The time of the whole counts from when its last part is in. What was entered again has the time it had. */
-function limit(leases: Iterable<ClaimLease>, { fixed, ttlMs, maxHoldMs }: Read): void {
+function limit(leases: Iterable<ClaimLease>, { fixed, ttlMs, maxHoldMs }: ResolvedOptions): void {
   const lastsMs = fixed ? ttlMs : maxHoldMs;
   if (lastsMs === Infinity) return;
-  for (const { hold, entered } of leases) if (!entered) hold.limit(lastsMs);
+  for (const { heldClaim, entered } of leases) if (!entered) heldClaim.limit(lastsMs);
 }
 
-/** Nobody has worked under them. */
+/** No work was done under them. */
 async function giveBack(leases: Iterable<ClaimLease>): Promise<void> {
   await Promise.all([...leases].map((lease) => lease.abandon()));
 }

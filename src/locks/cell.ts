@@ -1,8 +1,8 @@
 import type { CellStore } from "../core/cells.js";
 import type { Connection } from "../core/connection.js";
+import { delay } from "../core/delay.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { checkSignal, knownOptions } from "../core/options.js";
-import { pause } from "../core/pause.js";
 import { jsonText, storedJson } from "./stored-json.js";
 
 /** A value with the version at which it was read. */
@@ -35,7 +35,7 @@ const MOST_ATTEMPTS = 1_000;
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 200;
 
-/** A small value that is changed without a lock: whoever writes says which version it has seen. */
+/** A small value that is changed without a lock: a writer says which version it has seen. */
 export class Cell<T> {
   readonly name: string;
   readonly #connection: Connection;
@@ -63,7 +63,7 @@ export class Cell<T> {
   }
 
   /**
-   * Reads, asks `change` for the new value, and writes it if nobody was faster; if somebody was, does it again
+   * Reads, asks `change` for the new value, and writes it if no other writer was faster; if one was, does it again
    * with what is there now. `change` may be called several times. If it returns `undefined`, all stays as it is.
    */
   async update(
@@ -80,7 +80,7 @@ export class Cell<T> {
       const version = await this.#store.write(this.name, { text, ifVersion: seen?.version ?? null });
       if (version !== undefined) return { value: JSON.parse(text) as T, version };
       if (attempt >= attempts) throw tooOften(this.name, attempts);
-      await pause(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * Math.random(), signal);
+      await delay(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * Math.random(), signal);
     }
   }
 
@@ -106,7 +106,7 @@ export function cellsOf({ backend }: Connection, name: string, what: string): Ce
 function readIfVersion(options: CellWriteOptions, name: string): bigint | null | undefined {
   knownOptions(options, WRITE_OPTIONS, `cell "${name}"`);
   const { ifVersion } = options;
-  // Whoever passes on the version of a cell that it did not find would overwrite whatever is there.
+  // A caller that passes on the version of a cell that it did not find would overwrite what is there.
   const said = "ifVersion" in options;
   if (said && ifVersion !== null && typeof ifVersion !== "bigint") {
     throw invalidOption("ifVersion: must be the bigint of a version, or null for none.", name);
@@ -129,7 +129,7 @@ function readUpdateOptions(change: unknown, options: CellUpdateOptions, name: st
 function tooOften(name: string, attempts: number): LockError {
   return new LockError(
     "conflict",
-    `somebody else was faster ${attempts} times at the cell "${name}". Try later, or protect it by a lock.`,
+    `other writers were faster ${attempts} times at the cell "${name}". Try later, or protect it by a lock.`,
     { name, retryable: true },
   );
 }

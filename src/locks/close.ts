@@ -32,20 +32,28 @@ const closings = new WeakMap<Connection, Promise<void>>();
  * the ttl ends the claim, so no second holder is let in beside the first. Of several calls the times of the first
  * one count.
  */
-export function closeConnection(connection: Connection, times: CloseTimes): Promise<void> {
-  const closing = closings.get(connection) ?? shutDown(connection, times);
+export function closeConnection(
+  connection: Connection,
+  times: CloseTimes,
+  because = "close() was called on this connection",
+): Promise<void> {
+  const closing = closings.get(connection) ?? shutDown(connection, times, because);
   closings.set(connection, closing);
   return closing;
 }
 
-async function shutDown(connection: Connection, { drainMs, abortMs }: CloseTimes): Promise<void> {
-  connection.stopEntry();
+async function shutDown(
+  connection: Connection,
+  { drainMs, abortMs }: CloseTimes,
+  because: string,
+): Promise<void> {
+  connection.stopEntry(because);
   // A leader works until it is told to stop: it is told at once.
-  for (const hold of [...connection.holds]) if (hold.place.kind === "election") hold.close();
+  for (const grant of [...connection.grants]) if (grant.claim.kind === "election") grant.close();
   // A caller that has just been granted a lock reaches its callback in the microtasks of this turn.
   await nextTurn();
   await settled(connection.runs, drainMs);
-  for (const hold of [...connection.holds]) hold.close();
+  for (const grant of [...connection.grants]) grant.close();
   giveBackIdle(connection);
   await settled(connection.runs, abortMs);
   giveBackIdle(connection);
@@ -54,8 +62,8 @@ async function shutDown(connection: Connection, { drainMs, abortMs }: CloseTimes
 
 /** A lease taken with `acquire` has no callback to wait for, or none any more. */
 function giveBackIdle(connection: Connection): void {
-  for (const hold of [...connection.holds]) {
-    if (hold.running === 0) connection.inBackground(hold.giveBack());
+  for (const grant of [...connection.grants]) {
+    if (grant.running === 0) connection.inBackground(grant.giveBack());
   }
 }
 

@@ -1,12 +1,13 @@
 import { FirstAbort } from "../core/abort.js";
 import type { Connection } from "../core/connection.js";
+import { delay } from "../core/delay.js";
+import { lookAt } from "../core/diagnostics/look.js";
+import { viewOf } from "../core/diagnostics/view.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isLockError, isOutage } from "../core/errors.js";
-import { type ClaimView, viewOf } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
-import { lookAt } from "../core/look.js";
 import { type AcquireOptions, checkSignal, knownOptions } from "../core/options.js";
-import { pause } from "../core/pause.js";
+import type { ClaimView } from "../core/views.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";
 
@@ -72,7 +73,7 @@ export class Election {
       try {
         return await runHeld(lease, term);
       } catch (error) {
-        // All else is the loss of the seat, also if only its release, or nobody before the first call, has noticed.
+        // All else is the loss of the seat, also if only its release has noticed, or nothing has before the first call.
         if (ended) throw error;
         // Told to stop by a shutdown, and it did: it led until the end.
         if (isLockError(error, "lost") && error.loss === "closed") {
@@ -92,26 +93,26 @@ export class Election {
         if (!isOutage(error)) throw error;
         const about = this.#connection.about({ name: this.name, kind: "election" });
         this.#connection.events.emit({ type: "campaign-failed", ...about, error });
-        await pause(RETRY_MS * (0.5 + Math.random()), options.signal);
+        await delay(RETRY_MS * (0.5 + Math.random()), options.signal);
       }
     }
   }
 
-  /** Who leads now; `undefined` if nobody does. */
+  /** The leader now; `undefined` if there is none. */
   async leader(): Promise<ClaimView | undefined> {
     this.#connection.assertNotClosed(this.name);
     const record = await lookAt(this.#connection, this.name, 1);
     return record && viewOf(record).holders[0];
   }
 
-  /** Who leads, now and after every change, `undefined` while nobody does. Ends when it is called off, or with the connection. */
+  /** The leader, now and after every change, `undefined` while there is none. Ends by its signal, or with the connection. */
   async *observe(options: ObserveOptions = {}): AsyncGenerator<ClaimView | undefined, void, undefined> {
     knownOptions(options, OBSERVE_OPTIONS, "observe");
     const everyMs = durationMs("every", options.every ?? "1s", { minMs: 10, maxMs: SELDOM_MS });
     const { signal } = options;
     checkSignal(signal, this.name);
     this.#connection.assertOpen(this.name);
-    // Whoever looks seldom must not keep a program alive that has closed its connection.
+    // An observer that looks seldom must not keep a program alive that has closed its connection.
     const over = new FirstAbort();
     over.add(this.#connection.closing);
     if (signal !== undefined) over.add(signal);
@@ -124,7 +125,7 @@ export class Election {
           last = leader?.token;
           yield leader;
         }
-        await pause(everyMs, over.signal).catch(() => undefined);
+        await delay(everyMs, over.signal).catch(() => undefined);
       }
     } finally {
       over.end();

@@ -1,16 +1,16 @@
 import { acquire } from "../core/acquire.js";
+import type { AcquireRequest } from "../core/acquire-request.js";
 import type { AnyLease } from "../core/any-lease.js";
-import type { Ask } from "../core/ask.js";
-import { nowMs } from "../core/clock.js";
+import { elapsedMs, nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
+import { lookAt, MOST_LOOKED_AT } from "../core/diagnostics/look.js";
+import { timeoutError } from "../core/diagnostics/timeout-error.js";
+import { viewOf } from "../core/diagnostics/view.js";
 import { type LockKind, type TraceContext, traceAcquire } from "../core/events.js";
-import type { Hold } from "../core/hold.js";
-import { viewOf } from "../core/inspect.js";
+import type { HeldClaim } from "../core/held-claim.js";
 import type { ClaimLease, LeaseKind } from "../core/lease.js";
-import { lookAt, MOST_LOOKED_AT } from "../core/look.js";
-import { type AcquireOptions, type Defaults, type Read, readOptions } from "../core/options.js";
-import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentry.js";
-import { timeoutError } from "../core/timeout.js";
+import { type AcquireOptions, type Defaults, type ResolvedOptions, readOptions } from "../core/options.js";
+import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentrancy.js";
 import { Holdable, type Taken } from "./lockable.js";
 
 /** What a kind of lock asks the engine for, and what it gives to its holders. */
@@ -30,7 +30,7 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
   readonly #resource: Resource<L>;
   readonly #defaults: Defaults;
   /** What is asked for without options: most calls have none. */
-  readonly #plain: Read;
+  readonly #plain: ResolvedOptions;
 
   constructor(connection: Connection, resource: Resource<L>, defaults: Defaults) {
     super();
@@ -50,35 +50,35 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
     const outer = chainOf(within);
     const own = heldInChain(outer, connection, name);
     // A semaphore of that name is none of ours: the engine says so.
-    if (own !== undefined && own.hold.ask.capacity === ask.capacity) {
-      if (ask.weight > own.hold.ask.weight) throw upgrade(name);
+    if (own !== undefined && own.heldClaim.request.capacity === ask.capacity) {
+      if (ask.weight > own.heldClaim.request.weight) throw upgrade(name);
       if (ask.reentrant || within)
         return (await own.reenter(Lease, outer, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
       if (ask.waitMs > 0) throw selfDeadlock(name);
     }
-    const hold = await granted(connection, ask, shownHolds(outer, connection, besides));
-    return hold === undefined ? takenBy(connection, name) : new Lease(hold, outer);
+    const heldClaim = await acquireTraced(connection, ask, shownHolds(outer, connection, besides));
+    return heldClaim === undefined ? takenBy(connection, name) : new Lease(heldClaim, outer);
   }
 }
 
 /** A claim at the engine, with the events that tell of it. */
-export async function granted(
+export async function acquireTraced(
   connection: Connection,
-  ask: Ask,
-  holds: Ask["holds"],
-): Promise<Hold | undefined> {
+  request: AcquireRequest,
+  holds: AcquireRequest["holds"],
+): Promise<HeldClaim | undefined> {
   const startMs = nowMs();
-  const hold = await traced(connection, holds === undefined ? ask : { ...ask, holds });
-  if (hold !== undefined && connection.events.wants("acquired")) {
-    const waitedMs = nowMs() - startMs;
+  const heldClaim = await traced(connection, holds === undefined ? request : { ...request, holds });
+  if (heldClaim !== undefined && connection.events.wants("acquired")) {
+    const waitedMs = elapsedMs(startMs);
     connection.events.emit({
       type: "acquired",
-      ...connection.about(ask),
-      token: String(hold.token),
+      ...connection.about(request),
+      token: String(heldClaim.token),
       waitedMs,
     });
   }
-  return hold;
+  return heldClaim;
 }
 
 export function takenBy(connection: Connection, name: string): Taken {
@@ -91,12 +91,12 @@ export function takenBy(connection: Connection, name: string): Taken {
   };
 }
 
-function traced(connection: Connection, ask: Ask): Promise<Hold | undefined> {
-  if (!traceAcquire.hasSubscribers) return acquire(connection, ask);
-  const context: TraceContext = connection.about(ask);
+function traced(connection: Connection, request: AcquireRequest): Promise<HeldClaim | undefined> {
+  if (!traceAcquire.hasSubscribers) return acquire(connection, request);
+  const context: TraceContext = connection.about(request);
   return traceAcquire.tracePromise(async () => {
-    const hold = await acquire(connection, ask);
-    if (hold !== undefined) context.token = hold.token;
-    return hold;
+    const heldClaim = await acquire(connection, request);
+    if (heldClaim !== undefined) context.token = heldClaim.token;
+    return heldClaim;
   }, context);
 }

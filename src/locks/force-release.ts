@@ -1,13 +1,14 @@
 import type { Force, ResourceRecord } from "../core/backend.js";
 import { admit, type Claim, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
+import { MOST_LOOKED_AT } from "../core/diagnostics/look.js";
+import { viewOf } from "../core/diagnostics/view.js";
 import { invalidOption } from "../core/errors.js";
 import type { LockKind } from "../core/events.js";
-import type { Hold } from "../core/hold.js";
-import { type ClaimView, viewOf } from "../core/inspect.js";
-import { MOST_LOOKED_AT } from "../core/look.js";
+import type { HeldClaim } from "../core/held-claim.js";
 import { knownOptions } from "../core/options.js";
 import { resizeIn } from "../core/resizing.js";
+import type { ClaimView } from "../core/views.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
@@ -50,7 +51,7 @@ function kindOf({ mode, permits }: ClaimView): LockKind {
   return mode === "exclusive" ? "mutex" : "read";
 }
 
-/** Everybody who stands before that ticket: holders lose their lock, and waiters go to the end of the line. */
+/** All claims before that ticket: holders lose their lock, and waiters go to the end of the queue. */
 export async function forceAhead(
   connection: Connection,
   name: string,
@@ -71,17 +72,17 @@ export async function forceAhead(
 const MOST_ROUNDS = 100;
 
 /**
- * Everybody who waits behind one that holds everything, until nobody does. Should that one have lost it meanwhile,
+ * All claims that wait behind one that holds everything, until there is none. Should that one have lost it meanwhile,
  * those behind it have been let in, and are left alone.
  */
-export async function forceBehind(hold: Hold, force: Force): Promise<void> {
-  const { connection, name, ticket } = hold;
+export async function forceBehind(heldClaim: HeldClaim, force: Force): Promise<void> {
+  const { connection, name, ticket } = heldClaim;
   for (let round = 0; round < MOST_ROUNDS; round++) {
     let behind = 0;
     for await (const { claims } of connection.backend.list({ name })) {
       const waiting = claims.filter((claim) => claim.ticket > ticket);
       behind = waiting.length;
-      if (!hold.live) return;
+      if (!heldClaim.live) return;
       await Promise.all(waiting.map((claim) => connection.backend.release(claim, force)));
     }
     if (behind === 0) return;

@@ -1,7 +1,7 @@
 import type { Answer, Backend } from "../core/backend.js";
 import type { Connection } from "../core/connection.js";
+import { FifoMutex } from "../core/fifo-mutex.js";
 import { startTimer, stopTimer } from "../core/timer.js";
-import { Turns } from "../core/turns.js";
 
 /** A request that the engine does not answer holds up the callbacks of later requests no longer than this. */
 const LONGEST_MS = 1_000;
@@ -18,7 +18,7 @@ export function inOrderOf({ backend }: Connection): InOrder {
 /** The requests of this program for one name. */
 interface Line {
   /** They come to the engine one after the other, so that their tickets have the order of the requests. */
-  readonly asking: Turns;
+  readonly asking: FifoMutex;
   /** Those that have a ticket and wait for their callback, in the order of the tickets. */
   readonly standing: Turn[];
   requests: number;
@@ -36,7 +36,7 @@ export class InOrder {
 
   /** Called as soon as the request is made. A request that steals does not wait: it is settled when it is called. */
   arrive(name: string, steals: boolean): Turn {
-    const line = this.#lines.get(name) ?? { asking: new Turns(), standing: [], requests: 0 };
+    const line = this.#lines.get(name) ?? { asking: new FifoMutex(), standing: [], requests: 0 };
     this.#lines.set(name, line);
     line.requests++;
     return new Turn(this, line, steals, () => {
@@ -124,7 +124,7 @@ export class Turn {
   }
 
   /** It has to enter the queue again, behind all others. */
-  lostPlace(): void {
+  positionLost(): void {
     this.#leaveLine();
     this.#order.unsettled.delete(this);
     this.#order.advance();
@@ -180,7 +180,7 @@ export class Turn {
     this.ticket = ticket;
     const standing = this.#line?.standing ?? [];
     let at = standing.length;
-    // Nearly always the last one. A request that lost its place may get its new ticket late.
+    // Nearly always the last one. A request that lost its position may get its new ticket late.
     while (at > 0 && (standing[at - 1]?.ticket ?? 0n) > ticket) at--;
     standing.splice(at, 0, this);
   }

@@ -27,7 +27,7 @@ export function readLockOptions(
   };
 }
 
-/** Without a queue there is no order to keep, and whoever needs much at once may wait for ever. */
+/** Without a queue there is no order to keep, and a claim that needs much at once may wait for ever. */
 export function needsQueue(connection: Connection, name: string, what: string): void {
   const { engine, queueing } = connection.backend.traits;
   if (queueing) return;

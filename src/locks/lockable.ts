@@ -1,9 +1,9 @@
 import type { AnyLease } from "../core/any-lease.js";
 import type { Connection } from "../core/connection.js";
 import { invalidOption } from "../core/errors.js";
-import type { ClaimView } from "../core/inspect.js";
 import type { Lease } from "../core/lease.js";
 import type { AcquireOptions, TryOptionsOf } from "../core/options.js";
+import type { ClaimView } from "../core/views.js";
 import { runHeld } from "./run.js";
 
 export type TryRun<T> =
@@ -27,7 +27,7 @@ export interface Lockable<L extends AnyLease = Lease, O extends AcquireOptions =
   tryRun<T>(options: TryOptionsOf<O>, fn: Callback<T, L>): Promise<TryRun<T>>;
 }
 
-/** It is taken, and whoever asked did not want to wait; `told` is the error for those who have to hear one. */
+/** It is taken, and the caller did not want to wait; `told` is the error for a caller that has to get one. */
 export interface Taken {
   readonly blockers: () => Promise<readonly ClaimView[]>;
   readonly told: () => Promise<Error>;
@@ -87,7 +87,7 @@ export function isTaken(entered: AnyLease | Taken): entered is Taken {
   return "told" in entered;
 }
 
-/** Who only tries does not wait, and cannot be told how long. */
+/** A caller that only tries does not wait, so it cannot say how long. */
 function onceOnly<O extends AcquireOptions>(options: TryOptionsOf<O> | undefined): O {
   if (options === undefined) return { wait: 0 } as O;
   if (typeof options !== "object" || options === null) throw invalidOption("the options must be an object.");

@@ -5,7 +5,15 @@ import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import type { LockEventListener } from "../core/events.js";
 import type { Leaks, OnLeak } from "../core/leaks.js";
-import { flag, knownOptions, maxHoldOption, noteText, ttlOption, waitOption } from "../core/options.js";
+import {
+  flag,
+  isObject,
+  knownOptions,
+  maxHoldOption,
+  noteText,
+  ttlOption,
+  waitOption,
+} from "../core/options.js";
 import type { CloseOptions } from "./close.js";
 import type { Times } from "./lock-options.js";
 import type { CloseSignal } from "./signals.js";
@@ -15,7 +23,7 @@ export interface LocksOptions {
   readonly ttl?: Duration | undefined;
   /** How long to wait for a lock; `"30s"` if not given. */
   readonly wait?: Duration | undefined;
-  /** Who we are, as others see it. */
+  /** What others see of this process. */
   readonly owner?:
     | {
         readonly service?: string | undefined;
@@ -90,6 +98,7 @@ export function readOnLeaks({
 }
 
 export function requireTraits(traits: Traits, require: NonNullable<LocksOptions["require"]>): void {
+  isObject(require, "require", "must be an object, as in { require: { fencing: true, queueing: true } }");
   knownOptions(require, new Set(["fencing", "queueing"]), "require");
   for (const trait of ["fencing", "queueing"] as const) {
     if (require[trait] && !traits[trait]) {
@@ -99,6 +108,11 @@ export function requireTraits(traits: Traits, require: NonNullable<LocksOptions[
 }
 
 export function ownerOf(given: NonNullable<LocksOptions["owner"]>): Owner {
+  isObject(
+    given,
+    "owner",
+    'must be an object with service, instance and version, or some of them, as in { owner: { service: "orders" } }',
+  );
   knownOptions(given, new Set(["service", "instance", "version"]), "owner");
   for (const [key, value] of Object.entries(given)) {
     if (value !== undefined && (typeof value !== "string" || value.length > 200)) {

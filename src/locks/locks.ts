@@ -1,12 +1,14 @@
 import type { Backend, Guarantees } from "../core/backend.js";
 import { Connection } from "../core/connection.js";
-import { findDeadlock } from "../core/deadlock.js";
-import { invalidOption } from "../core/errors.js";
+import { findDeadlock } from "../core/diagnostics/deadlock.js";
+import { lookAt } from "../core/diagnostics/look.js";
+import { viewOf } from "../core/diagnostics/view.js";
+import { invalidOption, type LockError } from "../core/errors.js";
 import { Events } from "../core/events.js";
-import { type ClaimView, type ResourceView, viewOf } from "../core/inspect.js";
-import { lookAt } from "../core/look.js";
+import { locksCallOf, takerOf } from "../core/misplaced-client.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
+import type { ClaimView, ResourceView } from "../core/views.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import type { AllLease } from "./all-lease.js";
 import { Cell } from "./cell.js";
@@ -88,7 +90,7 @@ export class Locks {
   }
 
   /**
-   * Many may read at once; one writes, and nobody reads meanwhile.
+   * Many may read at once; one writes, and none reads meanwhile.
    *
    * @example
    * ```ts
@@ -229,6 +231,14 @@ export class Locks {
   }
 }
 
+function notBackend(given: unknown): LockError {
+  const taker = takerOf(given);
+  const write = typeof given === "string" ? "await connect(url)" : taker && locksCallOf(taker);
+  return invalidOption(
+    `createLocks: the first argument must be a backend, as the modules of the engines make it.${write === undefined ? "" : ` Write ${write}.`}`,
+  );
+}
+
 /** Locks on an engine that is already at hand; connects on first use. */
 export function createLocks(backend: Backend, options: LocksOptions = {}): Locks {
   knownOptions(options, LOCKS_OPTIONS, "createLocks");
@@ -238,9 +248,7 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
     typeof backend.claim !== "function" ||
     !backend.traits
   ) {
-    throw invalidOption(
-      "createLocks: the first argument must be a backend, as the modules of the engines make it.",
-    );
+    throw notBackend(backend);
   }
   if (options.onEvent !== undefined && typeof options.onEvent !== "function") {
     throw invalidOption("onEvent: must be a function.");
@@ -255,7 +263,9 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
   );
   if (options.closeOnSignals !== undefined) {
     const { signals, times } = readCloseOnSignals(options.closeOnSignals);
-    closeOnSignals(connection, signals, () => closeConnection(connection, times));
+    closeOnSignals(connection, signals, (signal) =>
+      closeConnection(connection, times, `this process was sent ${signal}`),
+    );
   }
   return Locks.on(connection, defaults);
 }

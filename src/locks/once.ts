@@ -1,6 +1,7 @@
 import type { CellStore } from "../core/cells.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
+import { delay } from "../core/delay.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { backendError, invalidOption, isLockError, isOutage, LockError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
@@ -13,7 +14,6 @@ import {
   ttlOption,
   waitOption,
 } from "../core/options.js";
-import { pause } from "../core/pause.js";
 import { plainText } from "../core/plain-text.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
@@ -23,9 +23,9 @@ import { jsonText, storedJson } from "./stored-json.js";
 export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "ttl" | "note"> {
   /** How long the result is remembered. */
   readonly keep: Duration;
-  /** What was asked for: the same key with another one is an error, and not somebody else's result. */
+  /** What was asked for: the same key with another one is an error, and not another caller's result. */
   readonly fingerprint?: string | undefined;
-  /** Remember also that it failed: everybody gets that error then. */
+  /** Remember also that it failed: every caller gets that error then. */
   readonly keepErrors?: boolean | undefined;
 }
 
@@ -46,7 +46,7 @@ interface Stored {
   readonly once: true;
   readonly keepMs: number;
   readonly fingerprint?: string | undefined;
-  /** The token of whoever ran it: so it knows its own result when the answer to its storing was lost. */
+  /** The token of the caller that ran it: so it knows its own result when the answer to its storing was lost. */
   readonly token: string;
   readonly value?: unknown;
   readonly error?: string;
@@ -93,7 +93,7 @@ export class OnlyOnce<T> {
         name,
       );
     if (keepErrors !== undefined) flag("keepErrors", keepErrors);
-    // What the lock would refuse is refused also where a result is stored, and nobody needs the lock.
+    // What the lock would refuse is refused also where a result is stored, and no caller needs the lock.
     if (wait !== undefined) waitOption(wait);
     if (ttl !== undefined) ttlOption(ttl);
     if (note !== undefined) noteText(note);
@@ -103,7 +103,7 @@ export class OnlyOnce<T> {
   async call(fn: Callback<T>): Promise<Once<T>> {
     this.#connection.assertNotClosed(this.#name);
     this.#options.signal?.throwIfAborted();
-    // Only a short cut: whoever comes in an outage waits for the lock, and asks again there.
+    // Only a short cut: in an outage a caller waits for the lock, and asks again there.
     const known = await this.#known().catch(unlessOutage);
     if (known !== undefined) return known;
     const { wait, signal, ttl, note } = this.#options;
@@ -114,7 +114,7 @@ export class OnlyOnce<T> {
     let done: Once<T> | undefined;
     const run = async () => {
       done = await insist(lease, () => this.#known());
-      // While it was asked for, the lock may have been lost: then somebody else may be running already.
+      // While it was asked for, the lock may have been lost: then another caller may be running already.
       if (done === undefined) lease.assertHeld();
       done ??= await this.#run(lease, fn);
       return done;
@@ -131,7 +131,7 @@ export class OnlyOnce<T> {
     return cell && this.#opened(readStored(cell.text, this.#name));
   }
 
-  /** Also who has lost the lock meanwhile stores what it has, unless somebody else was first. */
+  /** Also a caller that has lost the lock meanwhile stores its result, unless another one was first. */
   async #run(lease: Lease, fn: Callback<T>): Promise<Once<T>> {
     const outcome = await this.#outcome(lease, fn);
     const stored = await this.#store(lease, outcome.stored).catch((error: unknown) => {
@@ -153,7 +153,7 @@ export class OnlyOnce<T> {
     return { stored: { value: JSON.parse(jsonText(value, "the result", this.#name)) } };
   }
 
-  /** What is stored then: this, or what somebody else has stored before. There is only one ever. */
+  /** What is stored then: this, or what another caller has stored before. There is only one ever. */
   async #store(lease: Lease, outcome: Outcome["stored"]): Promise<Stored> {
     const { fingerprint } = this.#options;
     const own: Stored = {
@@ -175,7 +175,7 @@ export class OnlyOnce<T> {
       if (cell !== undefined && (await store(cell.version)) !== undefined) return own;
       throw new LockError(
         "conflict",
-        `the result of "${this.#name}" was stored by somebody else, and is gone.`,
+        `the result of "${this.#name}" was stored by another caller, and is gone.`,
         { name: this.#name, retryable: true },
       );
     });
@@ -224,13 +224,13 @@ function unlessOutage(error: unknown): undefined {
 
 /** An engine that was away for a moment is no reason to do again what was done: it is asked for one ttl. */
 async function insist<A>(lease: Lease, ask: () => Promise<A>): Promise<A> {
-  const untilMs = nowMs() + lease.hold.ask.ttlMs;
+  const untilMs = nowMs() + lease.heldClaim.request.ttlMs;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
     try {
       return await ask();
     } catch (error) {
       if (!isOutage(error) || nowMs() >= untilMs) throw error;
-      await pause(pauseMs * (0.5 + Math.random() / 2));
+      await delay(pauseMs * (0.5 + Math.random() / 2));
     }
   }
 }

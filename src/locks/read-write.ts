@@ -8,7 +8,7 @@ import type { Lockable } from "./lockable.js";
 
 const KNOWN = new Set<string>(["reentrant", "maxWaiters"] satisfies (keyof LockOptions)[]);
 
-/** Many may read at once, and nobody else while one writes. */
+/** Many may read at once; while one writes, no other reads or writes. */
 export interface ReadWriteLock {
   readonly name: string;
   readonly read: Lockable<SharedLease>;

@@ -1,16 +1,17 @@
 import { createHash } from "node:crypto";
+import type { Permits } from "../core/acquire-request.js";
 import { WHOLE } from "../core/claim.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
+import { lookAt } from "../core/diagnostics/look.js";
+import { timeoutError } from "../core/diagnostics/timeout-error.js";
 import { invalidOption, isLockError, LockError } from "../core/errors.js";
-import type { Hold } from "../core/hold.js";
-import { lookAt } from "../core/look.js";
+import type { HeldClaim } from "../core/held-claim.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
-import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
-import { isPermits, notPermits, type Permits, permitsOf, resizedTo } from "../core/resizing.js";
-import { timeoutError } from "../core/timeout.js";
+import { chainOf, permitsInChain, shownHolds } from "../core/reentrancy.js";
+import { isPermits, notPermits, permitsOf, resizedTo } from "../core/resizing.js";
 import { cellsOf } from "./cell.js";
-import { granted } from "./engine-lock.js";
+import { acquireTraced } from "./engine-lock.js";
 import { forceBehind } from "./force-release.js";
 import { storedJson } from "./stored-json.js";
 
@@ -19,21 +20,21 @@ export type ResizeOptions = Pick<AcquireOptions, "wait" | "signal" | "within">;
 const KNOWN = new Set<string>(["wait", "signal", "within"] satisfies (keyof ResizeOptions)[]);
 const LONGEST_NAME = 200;
 
-/** How many permits there are: those that somebody uses, or those that were last set. */
+/** How many permits there are: those that are in use, or those that were last set. */
 export async function permitsInForce(connection: Connection, name: string): Promise<Permits> {
   const record = await lookAt(connection, name, 1);
   if (record !== undefined) return permitsOf(record);
   const capacity = await storedPermits(connection, name);
   if (capacity !== undefined) return { capacity, changing: false };
   throw invalidOption(
-    `nobody uses the semaphore "${name}", and nobody has set its size. Say how many permits there are, as in semaphore(name, 5), or resize it once.`,
+    `the semaphore "${name}" is not in use, and its size was never set. Say how many permits there are, as in semaphore(name, 5), or resize it once.`,
     name,
   );
 }
 
 /**
- * Changes the number of permits. Whoever holds all of the old ones, and has set the new number, sends away those who
- * wait behind it, and leaves. If somebody has come in between with the old number, it does so again.
+ * Changes the number of permits. The caller holds all of the old ones, sets the new number, sends away the claims that
+ * wait behind it, and leaves. If a claim with the old number has entered in between, it does so again.
  */
 export async function resizeTo(
   connection: Connection,
@@ -53,13 +54,15 @@ export async function resizeTo(
   const note = resizedTo(permits);
   const startMs = nowMs();
   const restMs = () => startMs + waitMs - nowMs();
-  // With the new number, if nobody is there: else the engine says which one is in force.
+  // With the new number, if there is no claim: else the engine says which one is in force.
   for (let old = permits, turn = 1; ; turn++) {
     const ask = { ...asked, weight: old, capacity: old, note, waitMs: Math.max(1, restMs()) };
-    const hold = await granted(connection, ask, shownHolds(outer, connection)).catch(otherCapacity);
-    if (typeof hold === "number") old = hold;
-    else if (hold !== undefined) {
-      await settle(hold, permits);
+    const heldClaim = await acquireTraced(connection, ask, shownHolds(outer, connection)).catch(
+      otherCapacity,
+    );
+    if (typeof heldClaim === "number") old = heldClaim;
+    else if (heldClaim !== undefined) {
+      await settle(heldClaim, permits);
       old = (await lookAt(connection, name, 1))?.capacity ?? permits;
       if (old === permits) return;
     }
@@ -68,17 +71,17 @@ export async function resizeTo(
   }
 }
 
-async function settle(hold: Hold, permits: number): Promise<void> {
-  const { connection, name } = hold;
+async function settle(heldClaim: HeldClaim, permits: number): Promise<void> {
+  const { connection, name } = heldClaim;
   try {
     await storePermits(connection, name, permits);
-    if (hold.ask.capacity !== permits) await forceBehind(hold, { reason: resizedTo(permits) });
+    if (heldClaim.request.capacity !== permits) await forceBehind(heldClaim, { reason: resizedTo(permits) });
   } finally {
-    await hold.giveBack();
+    await heldClaim.giveBack();
   }
 }
 
-/** Beside the semaphore, for those who come when nobody is there. No list of parts makes a name with such a `\`. */
+/** Beside the semaphore, for claims that find it empty. No list of parts makes a name with such a `\`. */
 function cellName(name: string): string {
   const short = Buffer.byteLength(name) <= LONGEST_NAME;
   return `${short ? name : createHash("sha256").update(name).digest("base64url")}:\\permits`;
@@ -94,7 +97,7 @@ async function storedPermits(connection: Connection, name: string): Promise<numb
   return isPermits(permits) ? permits : undefined;
 }
 
-/** Somebody has come with another number of permits than we thought. */
+/** Another number of permits is in force than we thought. */
 function otherCapacity(error: unknown): number {
   if (isLockError(error, "capacity-mismatch")) return error.permits ?? WHOLE;
   throw error;
@@ -103,7 +106,7 @@ function otherCapacity(error: unknown): number {
 function ownPermits(name: string): LockError {
   return new LockError(
     "self-deadlock",
-    `this call chain holds permits of "${name}", and resize waits until nobody does: it would wait for itself. Give them back first, or say { within: null } if this work is independent.`,
+    `this call chain holds permits of "${name}", and resize waits until none is held: it would wait for itself. Give them back first, or say { within: null } if this work is independent.`,
     { name },
   );
 }

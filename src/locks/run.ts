@@ -1,7 +1,7 @@
 import type { AnyLease } from "../core/any-lease.js";
 import { type TraceContext, traceHold } from "../core/events.js";
-import type { Hold } from "../core/hold.js";
-import { runInChain } from "../core/reentry.js";
+import type { HeldClaim } from "../core/held-claim.js";
+import { runInChain } from "../core/reentrancy.js";
 import type { Callback } from "./lockable.js";
 
 /**
@@ -10,42 +10,43 @@ import type { Callback } from "./lockable.js";
  */
 export function runHeld<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
   const { holds } = lease;
-  const [{ connection }] = holds as [Hold];
-  const { runs, keeper } = connection;
-  for (const hold of holds) hold.running++;
+  const [{ connection }] = holds as [HeldClaim];
+  const { runs, renewer } = connection;
+  for (const heldClaim of holds) heldClaim.running++;
   const running: Promise<T> = perform(lease, fn).finally(() => {
-    for (const hold of holds) hold.running--;
+    for (const heldClaim of holds) heldClaim.running--;
     runs.delete(running);
-    if (runs.size === 0) keeper.working = false;
+    if (runs.size === 0) renewer.working = false;
   });
-  if (runs.size === 0) keeper.working = true;
+  if (runs.size === 0) renewer.working = true;
   runs.add(running);
   return running;
 }
 
 async function perform<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
   try {
-    // Somebody may have blocked the loop between the grant and here.
+    // The event loop may have been blocked between the grant and here.
     lease.assertHeld();
     const value = await start(lease, fn);
-    // Judged before the release: afterwards nobody could tell.
+    // Judged before the release: afterwards it could not be told.
     const overran = !lease.released && !lease.held;
     const wasHeld = await giveBack(lease);
-    if (overran || lease.holds.some((hold) => hold.lost !== undefined)) throw lease.lossError();
+    if (overran || lease.holds.some((heldClaim) => heldClaim.lost !== undefined)) throw lease.lossError();
     if (!wasHeld) throw lease.lossError("taken");
     return value;
   } catch (error) {
     await giveBack(lease);
-    // A loss was made by a timer or a message: whoever reads its stack looks for the run that it has ended.
-    if (lease.holds.some((hold) => hold.lost === error)) Error.captureStackTrace(error as Error, perform);
+    // A loss was made by a timer or a message: a reader of its stack looks for the run that it has ended.
+    if (lease.holds.some((heldClaim) => heldClaim.lost === error))
+      Error.captureStackTrace(error as Error, perform);
     throw error;
   }
 }
 
 async function start<T, L extends AnyLease>(lease: L, fn: Callback<T, L>): Promise<T> {
   if (!traceHold.hasSubscribers) return runInChain(lease, () => fn(lease));
-  const [{ place, token, connection }] = lease.holds as [Hold];
-  const context: TraceContext = { ...connection.about(place), token };
+  const [{ claim, token, connection }] = lease.holds as [HeldClaim];
+  const context: TraceContext = { ...connection.about(claim), token };
   return traceHold.tracePromise(async () => runInChain(lease, () => fn(lease)), context);
 }
 
@@ -53,8 +54,8 @@ async function giveBack(lease: AnyLease): Promise<boolean> {
   try {
     return await lease.release();
   } catch (error) {
-    const [hold] = lease.holds;
-    hold?.connection.releaseFailed(hold.place, error);
+    const [heldClaim] = lease.holds;
+    heldClaim?.connection.releaseFailed(heldClaim.claim, error);
     return true;
   }
 }

@@ -3,9 +3,9 @@ import type { Connection } from "../core/connection.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { SharedLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, isObject, knownOptions, readOptions } from "../core/options.js";
-import { chainOf, permitsInChain, shownHolds } from "../core/reentry.js";
+import { chainOf, permitsInChain, shownHolds } from "../core/reentrancy.js";
 import { isPermits, MOST_PERMITS } from "../core/resizing.js";
-import { granted, takenBy } from "./engine-lock.js";
+import { acquireTraced, takenBy } from "./engine-lock.js";
 import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
 import { Holdable, type Lockable, type Taken } from "./lockable.js";
 import { permitsInForce, type ResizeOptions, resizeTo } from "./resize.js";
@@ -20,7 +20,7 @@ export type SemaphoreOptions = Omit<LockOptions, "reentrant">;
 /** A bounded number of permits. They belong to leases, so they come back after a crash, too. */
 export interface Semaphore extends Lockable<SharedLease, PermitOptions> {
   /**
-   * Changes the number of permits for everybody. It waits in the queue until nobody holds any, so no permit is ever
+   * Changes the number of permits for all processes. It waits in the queue until no permit is held, so no permit is ever
    * taken away; those who wait behind it enter again, and who needs more than there are now fails. Where the own call
    * chain holds permits it would wait for itself: that is the error `self-deadlock`.
    */
@@ -82,14 +82,18 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
       return permits;
     };
     const adopts = this.#permits === undefined ? takeOver : undefined;
-    const hold = await granted(connection, { ...asked, adopts }, shownHolds(outer, connection, besides));
-    return hold === undefined ? takenBy(connection, name) : new SharedLease(hold, outer);
+    const heldClaim = await acquireTraced(
+      connection,
+      { ...asked, adopts },
+      shownHolds(outer, connection, besides),
+    );
+    return heldClaim === undefined ? takenBy(connection, name) : new SharedLease(heldClaim, outer);
   }
 
   async resize(permits: number, options: ResizeOptions = {}): Promise<void> {
     checkPermits(permits, this.name);
     await resizeTo(this.connection, this.name, permits, options, this.#defaults);
-    // Whoever has named the number, and changes it, does not go on with the old one.
+    // A caller that has named the number, and changes it, does not go on with the old one.
     if (this.#permits !== undefined) this.#permits = permits;
   }
 }

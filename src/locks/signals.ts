@@ -15,7 +15,7 @@ const OURS = Symbol.for("locktender.onSignal");
 /** A signal that comes again later than this means "now". Before, it is the same one, passed on by npm as well. */
 const REPEATED_MS = 1_000;
 
-type Close = () => Promise<void>;
+type Close = (signal: CloseSignal) => Promise<void>;
 
 export function readCloseOnSignals(option: unknown): {
   readonly signals: readonly CloseSignal[];
@@ -84,7 +84,7 @@ class SignalListener {
         this.remove(close);
         if (alone && process.listenerCount(this.#signal) === 0) this.#raise();
       };
-      void close().then(end, end);
+      void close(this.#signal).then(end, end);
     }
   };
 

@@ -4,7 +4,7 @@ import { plainText } from "../core/plain-text.js";
 /** Small enough for every engine. */
 const MOST_BYTES = 64 * 1024;
 
-/** What is kept of a value; whoever reads it gets what JSON makes of it, and nothing else. */
+/** What is kept of a value; a reader gets what JSON makes of it, and nothing else. */
 export function jsonText(value: unknown, what: string, name: string): string {
   let text: string | undefined;
   try {

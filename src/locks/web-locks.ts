@@ -5,12 +5,13 @@ import type { AnyLease } from "../core/any-lease.js";
 import type { Answer, Gone } from "../core/backend.js";
 import { tokenOf, WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
+import { viewOf } from "../core/diagnostics/view.js";
 import { LeaseLostError } from "../core/errors.js";
-import { type ClaimView, viewOf } from "../core/inspect.js";
 import { type ClaimLease, Lease, SharedLease } from "../core/lease.js";
 import { canonicalName, canonicalPrefix } from "../core/names.js";
 import { LONGEST_NOTE, readOptions } from "../core/options.js";
-import { chainOf } from "../core/reentry.js";
+import { chainOf } from "../core/reentrancy.js";
+import type { ClaimView } from "../core/views.js";
 import { forceAhead } from "./force-release.js";
 import { type InOrder, inOrderOf, type Turn } from "./in-order.js";
 import { needsQueue, type Times } from "./lock-options.js";
@@ -123,16 +124,16 @@ export class WebLocks {
       // A request that steals enters at the end of the queue first, so that tokens never go back.
       connection.inBackground(forceAhead(connection, full, answer.ticket, { reason: STOLEN }));
     };
-    const onPlaceLost = (gone: Gone, ticket: bigint) => {
-      turn.lostPlace();
+    const onPositionLost = (gone: Gone, ticket: bigint) => {
+      turn.positionLost();
       // On the platform it would have held the lock by then. To steal it back would turn the order around.
       if (steal && gone.loss === "forced") throw broken(stolenFrom(full, ticket, gone));
     };
     await turn.toAsk(signal, connection.closing);
-    const hold = await acquire(connection, { ...ask, onAnswer, onPlaceLost });
-    if (hold === undefined) return undefined;
+    const heldClaim = await acquire(connection, { ...ask, onAnswer, onPositionLost });
+    if (heldClaim === undefined) return undefined;
     // Outside every call chain: a request for the same name inside it waits, as it does on the platform.
-    return mode === "shared" ? new SharedLease(hold, undefined) : new Lease(hold, undefined);
+    return mode === "shared" ? new SharedLease(heldClaim, undefined) : new Lease(heldClaim, undefined);
   }
 }
 

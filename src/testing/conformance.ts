@@ -1,5 +1,5 @@
-import type { Disguise } from "./disguise.js";
 import type { Harness, Runner } from "./harness.js";
+import type { MutexAdapter } from "./mutex-adapter.js";
 import { all } from "./suite/all.js";
 import { Bench, type Case, type Need } from "./suite/bench.js";
 import { cells } from "./suite/cells.js";
@@ -56,14 +56,14 @@ const KINDS: Suite = {
  * What has to be as good as a mutex. Both need an order, which a mutex does not. The write side makes the very claims
  * that a mutex makes, so what becomes of these in a fault is not shown again.
  */
-const DISGUISES: Readonly<Record<Disguise, Suite>> = { "write side": LOCK, "last permit": MUTEX };
+const DISGUISES: Readonly<Record<MutexAdapter, Suite>> = { "write side": LOCK, "last permit": MUTEX };
 
 /**
  * Every promise that locks make, as named tests. An engine runs them with a few lines, on a real server;
  * what it cannot run carries its reason.
  */
 export function conformance(runner: Runner, harness: Harness): void {
-  const subjects = (suite: Suite, more: readonly Need[] = [], as?: Disguise) => {
+  const subjects = (suite: Suite, more: readonly Need[] = [], as?: MutexAdapter) => {
     for (const [name, cases] of Object.entries(suite)) {
       const needing = cases.map((one) => ({ ...one, needs: [...more, ...(one.needs ?? [])] }));
       runner.describe(as === undefined ? name : `${name}, by the ${as}`, () => {
@@ -76,7 +76,7 @@ export function conformance(runner: Runner, harness: Harness): void {
   runner.describe(`conformance: ${harness.engine}`, () => {
     subjects(MUTEX);
     subjects(KINDS, ["kinds"]);
-    for (const as of Object.keys(DISGUISES) as Disguise[])
+    for (const as of Object.keys(DISGUISES) as MutexAdapter[])
       subjects(DISGUISES[as], ["kinds", "queue", "disguises"], as);
   });
 }
@@ -85,7 +85,7 @@ function register(
   runner: Runner,
   harness: Harness,
   { name, needs = [], notOfPermits, waits, run }: Case,
-  as?: Disguise,
+  as?: MutexAdapter,
 ): void {
   const lacks = needs.map((need) => reasonWithout(harness, need));
   const missing = [...lacks, as === "last permit" ? notOfPermits : undefined].find(

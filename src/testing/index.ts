@@ -1,3 +1,7 @@
+/**
+ * `createTestLocks` and `startFaultProxy` are stable. Everything else here is unstable: it may change in any release.
+ * @module
+ */
 export { conformance } from "./conformance.js";
 export { type FaultProxy, type FaultProxyOptions, startFaultProxy } from "./faults.js";
 export type { BackendFactory, Harness, ProxiedBackend, Runner, WorkerBackend } from "./harness.js";

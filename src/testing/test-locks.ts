@@ -1,15 +1,16 @@
 import { memory } from "../backends/memory/index.js";
 import type { Force } from "../core/backend.js";
+import type { Grant } from "../core/claim-state.js";
 import { moveClock, nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, type Loss } from "../core/errors.js";
-import type { Hold } from "../core/hold.js";
 import { canonicalName, type LockName } from "../core/names.js";
 import { nextTurn } from "../core/next-turn.js";
+import { knownOptions } from "../core/options.js";
 import { keepTimers, nextTimer } from "../core/timer.js";
 import { createLocks, Locks } from "../locks/locks.js";
-import type { LocksOptions } from "../locks/locks-options.js";
+import { LOCKS_OPTIONS, type LocksOptions } from "../locks/locks-options.js";
 import { breakable } from "./outage.js";
 
 /** The clock of all locks in this process, whatever a test tool does to its timers. */
@@ -50,13 +51,14 @@ const TURNS = 5;
  * ```
  */
 export function createTestLocks(options: LocksOptions = {}): TestLocks {
+  knownOptions(options, LOCKS_OPTIONS, "createTestLocks");
   keepTimers();
   const { backend, outage } = breakable(memory());
   const locks = createLocks(backend, options);
   const connection = Locks.connectionOf(locks);
   const lose = async (name: LockName, loss: Loss, told: Partial<Force> = {}) => {
     if (!LOSSES.includes(loss)) throw invalidOption(`lose: the loss must be one of ${LOSSES.join(", ")}.`);
-    for (const hold of holdsOf(connection, canonicalName(name))) await end(hold, loss, told);
+    for (const grant of grantsOf(connection, canonicalName(name))) await end(connection, grant, loss, told);
     await settle();
   };
   return {
@@ -68,17 +70,17 @@ export function createTestLocks(options: LocksOptions = {}): TestLocks {
   };
 }
 
-function holdsOf(connection: Connection, name: string): readonly Hold[] {
-  const holds = [...connection.holds].filter((hold) => hold.name === name);
-  if (holds.length > 0) return holds;
+function grantsOf(connection: Connection, name: string): readonly Grant[] {
+  const grants = [...connection.grants].filter((grant) => grant.claim.name === name);
+  if (grants.length > 0) return grants;
   throw invalidOption(`no lease on ${JSON.stringify(name)} is held here, so none can be lost.`, name);
 }
 
 /** As on a real engine: the holder is told first, and then the next waiter gets in. */
-async function end(hold: Hold, loss: Loss, told: Partial<Force>): Promise<void> {
-  if (loss === "closed") return hold.close();
-  hold.lose(loss, told);
-  await hold.connection.backend.release(hold.place).catch(() => undefined);
+async function end(connection: Connection, grant: Grant, loss: Loss, told: Partial<Force>): Promise<void> {
+  if (loss === "closed") return grant.close();
+  grant.lose(loss, told);
+  await connection.backend.release(grant.claim).catch(() => undefined);
 }
 
 async function advance(byMs: number): Promise<void> {

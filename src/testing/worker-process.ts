@@ -2,19 +2,19 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { AcquireOptions } from "../core/options.js";
 import type { LocksOptions } from "../locks/locks-options.js";
-import type { Disguise } from "./disguise.js";
 import type { WorkerBackend } from "./harness.js";
+import type { MutexAdapter } from "./mutex-adapter.js";
 
 export interface WorkerStart extends WorkerBackend {
   readonly options: LocksOptions;
-  readonly as: Disguise | undefined;
+  readonly as: MutexAdapter | undefined;
 }
 
 export interface WorkerSettings {
   /** How far its wall clock is off. */
   readonly skewMs?: number;
   /** What stands in for every mutex. */
-  readonly as?: Disguise | undefined;
+  readonly as?: MutexAdapter | undefined;
   /** What is done before it asks for a lock. */
   readonly prepare?: ((name: string) => Promise<void>) | undefined;
 }

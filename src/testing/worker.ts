@@ -3,8 +3,8 @@
 import type { Lease } from "../core/lease.js";
 import { createLocks, type Locks } from "../locks/locks.js";
 import type { LocksOptions } from "../locks/locks-options.js";
-import { disguised } from "./disguise.js";
 import type { BackendFactory } from "./harness.js";
+import { disguised } from "./mutex-adapter.js";
 import type { WorkerCall, WorkerLook, WorkerReply, WorkerStart } from "./worker-process.js";
 
 const leases = new Map<number, Lease>();

@@ -88,20 +88,23 @@ describe("an address that accepts connections and closes them", () => {
 
 test("a connection that is ended while it makes the schema leaves no other one behind", async () => {
   const name = `postgres_js_ended_${process.pid}`;
-  const sql = sqlAt(server, { connection: { application_name: name } });
+  // Schemas of one database are made one after the other: those of other tests must not wait for this one.
+  await askPostgres(server.url, `CREATE DATABASE ${name}`);
+  const sql = sqlAt(server, { database: name, connection: { application_name: name } });
   const ours = `SELECT pid FROM pg_stat_activity WHERE application_name = '${name}'`;
-  const blocker = sqlAt(server, { max: 1 });
+  const blocker = sqlAt(server, { database: name, max: 1 });
   await blocker.unsafe("BEGIN");
   await blocker.unsafe("SELECT pg_advisory_xact_lock(1280005188)");
   const locks = createLocks(postgres({ sql, prefix: `ended_${process.pid}`, timeout: "5s", listen: false }));
-  const asked = expect(locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend" });
+  const asked = locks.mutex("a").tryAcquire();
   await expect
     .poll(() => askPostgres(server.url, `${ours} AND wait_event = 'advisory'`), SOON)
     .toHaveLength(1);
   await askPostgres(server.url, `SELECT pg_terminate_backend(pid) FROM (${ours}) AS ours`);
-  await asked;
-  await locks.close();
+  // Another connection makes it, as soon as it may.
   await blocker.unsafe("ROLLBACK");
+  expect(await asked).not.toBeNull();
+  await locks.close();
   await Promise.all([blocker.end(), sql.end()]);
   await expect.poll(() => askPostgres(server.url, ours), SOON).toEqual([]);
 });

@@ -2,6 +2,7 @@ import { createLocks, type LocksOptions } from "locktender";
 import { type FaultProxy, type Harness, startFaultProxy } from "locktender/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
+import { run } from "../core/program.js";
 
 interface Address {
   readonly host: string;
@@ -29,6 +30,26 @@ export function clientPromises(harness: Harness, ways: Readonly<Record<string, O
   for (const [way, open] of Object.entries(ways)) {
     describe(`${harness.engine}, ${way}`, () => promisesOf(harness, open));
   }
+  const { processes } = harness;
+  const inProcesses = "skip" in processes ? test.skip : test;
+  inProcesses(
+    `${harness.engine}: a program that has finished ends, though it has closed nothing and holds a lock`,
+    async () => {
+      const { module = "", args = {} } = "skip" in processes ? {} : processes;
+      const { code, signal, out, err } = await run(`
+        const { default: open } = await import(${JSON.stringify(module)});
+        const locks = createLocks(await open(${JSON.stringify(args)}));
+        const mutex = locks.mutex("ends");
+        const first = await mutex.acquire();
+        const second = mutex.acquire();
+        await sleep(200);
+        await first.release();
+        const { held } = await second;
+        console.log(held);
+      `);
+      expect({ code, signal, out, err }).toEqual({ code: 0, signal: null, out: "true\n", err: "" });
+    },
+  );
 }
 
 function promisesOf(harness: Harness, open: Open): void {

@@ -10,7 +10,7 @@ import { zookeeper } from "locktender/zookeeper";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { type Owner, WHOLE } from "#lib/core/claim.js";
-import { STRANGER } from "#lib/core/shown.js";
+import { UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
 import { shared } from "../servers/shared.js";
 import { newFile } from "../sqlite/helpers.js";
 import { hostsOf } from "../support/hosts-of.js";
@@ -55,7 +55,7 @@ describe.each(Object.entries(ENGINES))("%s", (_, open) => {
       const others = { fixed: false, minHoldMs: 0, queue: false, owner: written(owner), note: 5 as never };
       expect(await backend.claim({ ...claim, ...others })).toMatchObject({ state: "granted" });
       const view = await locks.inspect(name);
-      expect(view?.holders).toMatchObject([{ owner: STRANGER, note: "" }]);
+      expect(view?.holders).toMatchObject([{ owner: UNKNOWN_OWNER, note: "" }]);
       await expect(locks.mutex(name).acquire({ wait: "50ms" })).rejects.toMatchObject({ code: "timeout" });
     }
     const views: unknown[] = [];

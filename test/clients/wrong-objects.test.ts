@@ -1,15 +1,18 @@
 import { Redis } from "ioredis";
 import Libsql from "libsql";
-import { createLocks, isLockError } from "locktender";
+import { connect, createLocks, isLockError } from "locktender";
+import { etcd } from "locktender/etcd";
 import { fence, fencedSet, type RedisLike, redisStore, type Transaction } from "locktender/fence";
 import { mysql } from "locktender/mysql";
 import { postgres } from "locktender/postgres";
 import { redis } from "locktender/redis";
 import { redlock } from "locktender/redlock";
 import { sqlite } from "locktender/sqlite";
+import { zookeeper } from "locktender/zookeeper";
 import mariadb from "mariadb";
 import mysql2 from "mysql2";
 import pg from "pg";
+import postgresJs from "postgres";
 import { createClient, createClientPool } from "redis";
 import { afterAll, describe, expect, test } from "vitest";
 
@@ -188,4 +191,67 @@ test("a database of libsql that is closed is refused, and one that is closed whi
   await locks.close();
   expect(() => sqlite({ database })).toThrow(expect.objectContaining({ code: "invalid-option" }));
   expect(() => fence(database, LEASE)).toThrow(expect.objectContaining({ code: "invalid-option" }));
+});
+
+/** What callers have at hand, the engine that takes it, and as which option. */
+const AT_HAND: Readonly<Record<string, readonly [given: unknown, engine: string, option: string]>> = {
+  "a client of ioredis": [lazy, "redis", "client"],
+  "a client of node-redis": [nodeRedis, "redis", "client"],
+  "a list of clients": [[lazy, nodeRedis], "redlock", "clients"],
+  "a pool of pg": [pgPool, "postgres", "pool"],
+  "what postgres.js makes": [postgresJs("postgres://127.0.0.1:1"), "postgres", "sql"],
+  "a pool of mysql2": [mysql2Pool, "mysql", "pool"],
+  "a pool of mysql2/promise": [mysql2Pool.promise(), "mysql", "pool"],
+  "a database of libsql": [file, "sqlite", "database"],
+};
+const MAKERS = { redis, redlock, postgres, mysql, sqlite, etcd, zookeeper };
+
+const invalid = (message: string) => ({
+  code: "invalid-option",
+  message: expect.stringContaining(message),
+});
+
+async function thrownBy(work: () => unknown): Promise<unknown> {
+  try {
+    return await work();
+  } catch (error) {
+    return error;
+  }
+}
+
+describe("in the wrong place, the error shows the call that is meant", () => {
+  test.each(Object.entries(AT_HAND))("%s", async (_, [given, engine, option]) => {
+    const call = `${engine}({ ${option} })`;
+    const whole = `createLocks(${call}), with ${engine} of "locktender/${engine}"`;
+    expect(await thrownBy(() => connect(given as never))).toMatchObject(invalid(whole));
+    expect(await thrownBy(() => createLocks(given as never))).toMatchObject(invalid(whole));
+    for (const make of Object.values<(options: never) => unknown>(MAKERS)) {
+      expect(await thrownBy(() => make(given as never))).toMatchObject(invalid(`Write ${call}.`));
+    }
+    const urls: Readonly<Record<string, string>> = {
+      sqlite: "sqlite:",
+      redlock: "redlock://a,b,c",
+      mysql: "mysql://h/db",
+    };
+    const url = urls[engine] ?? `${engine}://h`;
+    expect(await thrownBy(() => connect(url, { engine: { [option]: given } as never }))).toMatchObject(
+      invalid(whole),
+    );
+    expect(await thrownBy(() => connect(url, { [option]: given } as never))).toMatchObject(invalid(whole));
+  });
+
+  test("a URL, whose password is not repeated", async () => {
+    const url = "redis://:s3cr3t@h";
+    expect(await thrownBy(() => createLocks(url as never))).toMatchObject(
+      invalid("Write await connect(url)."),
+    );
+    for (const [name, make] of Object.entries<(options: never) => unknown>(MAKERS)) {
+      const error = await thrownBy(() => make(url as never));
+      expect(error).toMatchObject(invalid(`Write ${name}({ ${name === "sqlite" ? "file" : "url"} }).`));
+      expect(String(error)).not.toContain("s3cr3t");
+    }
+    expect(await thrownBy(() => connect(url, { engine: { url } as never }))).toMatchObject(
+      invalid('"url" is not taken, because the URL says it'),
+    );
+  });
 });

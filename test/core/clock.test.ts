@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { ClaimState } from "#lib/core/claim-state.js";
 import { driftMs, sendingNow } from "#lib/core/clock.js";
-import { Place } from "#lib/core/place.js";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -81,7 +81,7 @@ describe("with fake timers", () => {
 
 describe("trust", () => {
   test("counts from the sending, minus the drift, and a later answer never shortens it", () => {
-    const place = new Place("x", "mutex", 10_000, false, true);
+    const place = new ClaimState("x", "mutex", 10_000, false, true);
     const sent = sendingNow();
     const sentAtMs = sent.atMs;
     place.acknowledge(1n, 10_000, sent);

@@ -1,7 +1,8 @@
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ConnectOptions, connect, type Locks } from "locktender";
+import { type ConnectOptions, connect, createLocks, type Locks } from "locktender";
+import { redis } from "locktender/redis";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { shared } from "../servers/shared.js";
 
@@ -49,6 +50,58 @@ describe("without a URL", () => {
   });
 });
 
+describe("what is given as the URL", () => {
+  test("may be an object of the class URL, have white space around it, and a scheme in capitals", async () => {
+    const { url } = await shared("redis");
+    const postgresUrl = (await shared("postgres")).url;
+    for (const given of [
+      new URL(url),
+      `\n ${url}\r\n`,
+      url.replace("redis:", "REDIS:"),
+      postgresUrl.replace("postgres:", "Postgres:"),
+      new URL("memory:as-an-object"),
+      "MEMORY:as-an-object",
+    ]) {
+      const locks = await opened(given, { ttl: "5s" });
+      expect(await locks.mutex("given").run((lease) => lease.held)).toBe(true);
+    }
+    const [first, second] = [await opened(new URL("memory:same")), await opened("Memory:same ")];
+    await first.mutex("a").acquire();
+    expect(await second.mutex("a").tryAcquire()).toBeNull();
+    withVariable(`${url}\n`);
+    await opened();
+    expect(createLocks(redis({ url: ` ${url}\n` })).guarantees.engine).toBe("redis");
+  });
+
+  test.each([
+    ["not a url", "unsupported"],
+    ["rediss+magic://h", "unsupported"],
+    ["redis://h?sslmod=x", "invalid-option"],
+    ["redis://127.0.0.1:1", "backend"],
+  ])("LOCKTENDER_URL=%s: the error says where it comes from", async (url, code) => {
+    withVariable(url);
+    const from = expect.stringMatching(
+      /[^.]\. The URL is that of the environment variable LOCKTENDER_URL\.$/,
+    );
+    await expect(connect()).rejects.toMatchObject({ code, message: from });
+    await expect(connect(url)).rejects.toMatchObject({
+      code,
+      message: expect.not.stringContaining("LOCKTENDER_URL"),
+    });
+    await expect(connect(undefined, { ttl: 0 })).rejects.toMatchObject({ code: expect.any(String) });
+  });
+
+  test("an option that is wrong has nothing to do with LOCKTENDER_URL", async () => {
+    withVariable("memory:");
+    for (const options of [{ ttl: 0 }, { tll: 5 }, { engine: { timeout: 5 } }]) {
+      await expect(connect(undefined, options as never)).rejects.toMatchObject({
+        code: "invalid-option",
+        message: expect.not.stringContaining("LOCKTENDER_URL"),
+      });
+    }
+  });
+});
+
 describe("engine", () => {
   test("takes the options of the engine that the URL names", async () => {
     const { url } = await shared("redis");
@@ -89,6 +142,39 @@ describe("engine", () => {
     }
   });
 
+  test("exactly what it takes is listed, for every engine", async () => {
+    const LISTED: Readonly<Record<string, string>> = {
+      "redis://h": "library, tls, replicas, retention, timeout, eviction",
+      "redlock://a,b,c": "library, tls, maxTtl, fresh, retention, timeout, eviction",
+      "etcd://h": "tls, timeout",
+      "zookeeper://h": "tls, timeout, acl",
+      "postgres://h": "tls, schema, connections, retention, timeout, connectTimeout, listen",
+      "mysql://h/db": "tls, schema, connections, retention, timeout, connectTimeout",
+      "sqlite:": "library, retention, busyTimeout",
+    };
+    for (const [url, names] of Object.entries(LISTED)) {
+      const engine = { never: 1 } as never;
+      await expect(connect(url, { engine })).rejects.toMatchObject(
+        invalid(new RegExp(`Known are ${names}\\.$`)),
+      );
+      for (const name of names.split(", ")) {
+        await expect(connect(url, { [name]: "1s" } as never)).rejects.toMatchObject(
+          invalid(
+            new RegExp(
+              `${name} is an option of the engine: connect\\(url, \\{ engine: \\{ ${name}: … \\} \\}\\)`,
+            ),
+          ),
+        );
+      }
+    }
+    await expect(connect("memory:", { engine: { x: 1 } as never })).rejects.toMatchObject(
+      invalid(/there is no option "x"\. It takes none\.$/),
+    );
+    await expect(connect("redis://h", { tmeout: "1s" } as never)).rejects.toMatchObject(
+      invalid(/^connect: there is no option "tmeout"\. Known are ttl, .*engine\.$/),
+    );
+  });
+
   test("a file and memory have parameters, too, or none", async () => {
     const folder = await mkdtemp(join(tmpdir(), "locktender-connect-"));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -97,7 +183,9 @@ describe("engine", () => {
     expect((await stat(file)).isFile()).toBe(true);
     await opened(`sqlite:${file}`, { engine: { busyTimeout: "500ms" } });
     await expect(connect(`sqlite:${file}?mode=rw`)).rejects.toMatchObject(invalid(/"mode".*busyTimeout/));
-    await expect(connect("memory:x?timeout=1s")).rejects.toMatchObject(invalid(/"timeout"/));
+    await expect(connect("memory:x?timeout=1s")).rejects.toMatchObject(
+      invalid(/^memory: the URL has a parameter "timeout", but it takes no parameters\.$/),
+    );
   });
 
   test("its type is that of the URL's scheme, where the compiler knows it", () => {
@@ -109,6 +197,7 @@ describe("engine", () => {
       connect("redlock://a,b,c", { engine: { fresh: true } }),
       connect("sqlite:", { engine: { busyTimeout: "1s" } }),
       connect(process.env.DATABASE_URL, { engine: { timeout: "1s", listen: false } }),
+      connect(new URL("redis://h"), { ttl: "5s", engine: { timeout: "1s" } }),
       connect(process.env.DATABASE_URL, { prefix: undefined, engine: undefined, ttl: undefined }),
       // @ts-expect-error Of another engine.
       connect("redis://h", { engine: { listen: false } }),

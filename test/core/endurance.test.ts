@@ -95,7 +95,7 @@ describe("a signal that outlives many locks", () => {
 
 test("what is printed of a lease does not show the id of its claim", async () => {
   const lease = await open(memory()).mutex("x").acquire();
-  const { id } = (lease as unknown as { hold: { place: { id: string } } }).hold.place;
+  const { id } = (lease as unknown as { heldClaim: { claim: { id: string } } }).heldClaim.claim;
   expect(inspect(lease, { depth: 9, showHidden: true })).not.toContain(id);
   expect(inspect(lease)).toMatch(/^Lease \{"name":"x","token":"\d+","held":true/);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { absent } from "#lib/core/installed.js";
+import { absent } from "#lib/engine-kit/client-library.js";
 
 const failed = (message: string, more: object = {}) => Object.assign(new Error(message), more);
 

@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { createLocks, type LockEvent } from "locktender";
+import { createLocks, type LeaseLostError, type LockEvent, StaleTokenError } from "locktender";
 import { fence } from "locktender/fence";
 import { memory } from "locktender/memory";
 import { expect, onTestFinished, test } from "vitest";
@@ -26,6 +26,22 @@ test("whatever carries a token can be written as JSON: views, errors and events"
   expect(inJson(lease.signal.reason)).toMatchObject({ name: "LeaseLostError", loss: "forced", token });
   const told = ["acquired", "lost", "forced"].map((type) => expect.objectContaining({ type, token }));
   expect(inJson(events)).toEqual(expect.arrayContaining(told));
+});
+
+test("a logger that copies errors field by field writes no inexact token, and times that can be read", async () => {
+  const events: LockEvent[] = [];
+  await using locks = createLocks(memory(), { onEvent: (event) => events.push(event) });
+  const lease = await locks.mutex("x").acquire();
+  await locks.forceRelease("x", { reason: "stuck" });
+  const lost = lease.signal.reason as LeaseLostError;
+  const stale = new StaleTokenError("x", { resource: "x", token: 5n, highest: 7n });
+  expect([lost.token, stale.token, stale.highest]).toEqual([lease.token, 5n, 7n]);
+  const copied: Record<string, unknown> = {};
+  for (const error of [lost, stale]) for (const key in error) copied[key] = error[key as keyof typeof error];
+  expect(Object.values(copied).filter((value) => typeof value === "bigint")).toEqual([]);
+  expect(inJson({ ...lost, message: lost.message })).toMatchObject({ loss: "forced", lock: "x" });
+  const [held] = events.flatMap((event) => (event.type === "lost" ? [event.heldMs] : []));
+  expect(String(held)).toMatch(/^\d+(\.\d{1,3})?$/);
 });
 
 test("a refusal of a fence can be, too", async () => {

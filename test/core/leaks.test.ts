@@ -63,6 +63,17 @@ describe.concurrent("a lease that was garbage-collected without a release", () =
     expect(out).toBe("5 1\n");
   });
 
+  test("is warned of once per group without stacks, and says when it ends", async () => {
+    const { out } = await leaking(`
+      const locks = createLocks(memory(), { onEvent, maxHold: "1m" });
+      for (let number = 0; number < 5; number++) await leak(locks, ["orders", String(number)]);
+      await leak(locks, ["users", "1"]);
+      await collect(() => events.length === 6);
+      console.log(events.length, warnings.length, warnings[0].message.includes("until its maxHold is over"));
+    `);
+    expect(out).toBe("6 2 true\n");
+  });
+
   test("is no leak if it was released, is kept, is lost, is of run, or if a part of it is still in use", async () => {
     const { out } = await leaking(`
       const locks = createLocks(memory(), { onEvent, ttl: 100 });
@@ -105,12 +116,20 @@ test("a lease that is held for long is told of once; leaders and kept leases are
   expect((events[0] as { heldMs: number }).heldMs).toBeGreaterThanOrEqual(49);
 });
 
+test.each([500, 60_000])("a lease whose maxHold is over says so, also if its ttl is %i ms", async (ttl) => {
+  await using locks = createLocks(memory(), { ttl });
+  const lease = await locks.mutex("x").acquire({ maxHold: 400 });
+  await expect.poll(() => lease.signal.aborted, { timeout: 5_000 }).toBe(true);
+  expect((lease.signal.reason as Error).message).toMatch(/its maxHold of (400|399(\.\d)?) ms is over/);
+});
+
 test("connect sets maxHold and note for all locks that do not say otherwise", async () => {
   await using locks = createLocks(memory(), { maxHold: 60, note: "of this service" });
-  const [limited, own, kept] = [
+  const [limited, own, kept, unlimited] = [
     await locks.mutex("limited").acquire(),
     await locks.mutex("own").acquire({ maxHold: "1m", note: "mine" }),
     await locks.mutex("kept").acquire({ keep: true }),
+    await locks.mutex("unlimited").acquire({ maxHold: Number.POSITIVE_INFINITY }),
   ];
   const fixed = await locks.mutex("fixed").acquire({ renew: false, ttl: "1m" });
   const leads = locks.election("leader").lead(async (lease) => {
@@ -118,7 +137,8 @@ test("connect sets maxHold and note for all locks that do not say otherwise", as
     return lease.held;
   });
   await expect.poll(() => limited.held).toBe(false);
-  expect([own.held, kept.held, fixed.held, await leads]).toEqual([true, true, true, true]);
+  const held = [own.held, kept.held, unlimited.held, fixed.held, await leads];
+  expect(held).toEqual([true, true, true, true, true]);
   const notes = await Promise.all(
     ["own", "kept"].map(async (name) => (await locks.inspect(name)).holders[0]?.note),
   );

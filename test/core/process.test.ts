@@ -90,6 +90,21 @@ describe.concurrent("on a signal, with closeOnSignals", () => {
     expect(await program.ended).toMatchObject({ code: null, signal: "SIGTERM", out: "ready\n" });
   });
 
+  test("what ends by it says which signal it was", async () => {
+    const program = start(`
+      const locks = createLocks(memory(), { closeOnSignals: true });
+      await locks.mutex("x").acquire();
+      locks.mutex("x").acquire({ wait: "20s" }).catch((error) => console.log(error.message));
+      console.log("ready");
+    `);
+    await program.printed("ready");
+    program.kill("SIGTERM");
+    const { out } = await program.ended;
+    expect(out).toBe(
+      `ready\nshutting down: this process was sent SIGTERM, so "x" cannot be taken any more.\n`,
+    );
+  });
+
   test.each(["on", "once", "prependListener"])(
     "a handler that the user added with process.%s stays in charge",
     async (add) => {

@@ -45,6 +45,7 @@ export function start(source: string, options: ProgramOptions = {}): Program {
     import { connect, createLocks } from ${JSON.stringify(compiled("index.js"))};
     import { memory } from ${JSON.stringify(compiled("backends/memory/index.js"))};
     import { redis } from ${JSON.stringify(compiled("backends/redis/index.js"))};
+    import { redlock } from ${JSON.stringify(compiled("backends/redlock/index.js"))};
     import { setTimeout as sleep } from "node:timers/promises";
     ${source}`;
   const args = [...(options.nodeArgs ?? []), "--input-type=module", "--eval", text0];

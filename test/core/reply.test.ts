@@ -2,24 +2,18 @@ import fc from "fast-check";
 import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { describe, expect, test } from "vitest";
+import { readAnswer, readCell, readPage, readRenewals, readVersion } from "#lib/backends/redis/replies.js";
 import {
   readClaims,
   readExtensions,
   readGreeting,
   readReleased,
   readVote,
-} from "#lib/backends/quorum/replies.js";
-import {
-  readAnswer,
-  readCell,
-  readPage,
-  readRenewals,
-  readScan,
-  readVersion,
-} from "#lib/backends/redis/replies.js";
+} from "#lib/backends/redlock/replies.js";
 import * as sql from "#lib/backends/sql/replies.js";
-import { bitIn, countIn, numberIn, textIn, ticketIn } from "#lib/core/reply.js";
-import { STRANGER, shownOwner } from "#lib/core/shown.js";
+import { readScan } from "#lib/clients/redis/replies.js";
+import { ownerIn, UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
+import { bitIn, countIn, numberIn, textIn, ticketIn } from "#lib/engine-kit/reply.js";
 
 const STATES = ["granted", "waiting", "refused", "queue-full", "capacity-mismatch", "gone", "held", "young"];
 
@@ -133,9 +127,9 @@ test("what is a number, also as text, is read", () => {
 
 test("an owner that cannot be read is that of another program", () => {
   const owner = { instance: "i", host: "h", pid: 1, service: "s", holds: [], later: true };
-  expect(shownOwner(owner)).toBe(owner);
+  expect(ownerIn(owner)).toBe(owner);
   for (const value of [null, undefined, 5, "x", [], {}, { ...owner, host: 5 }, { ...owner, service: {} }]) {
-    expect(shownOwner(value)).toBe(STRANGER);
+    expect(ownerIn(value)).toBe(UNKNOWN_OWNER);
   }
 });
 

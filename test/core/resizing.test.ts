@@ -120,6 +120,6 @@ test("what is stored as a number of permits, and is none, counts as nothing", as
   onTestFinished(() => locks.close());
   for (const stored of [null, 5, {}, { permits: 0 }, { permits: 1.5 }, { permits: "3" }]) {
     await locks.cell("a:\\permits").write(stored);
-    await expect(locks.semaphore("a").acquire()).rejects.toThrow("nobody has set its size");
+    await expect(locks.semaphore("a").acquire()).rejects.toThrow("its size was never set");
   }
 });

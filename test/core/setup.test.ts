@@ -135,6 +135,25 @@ describe("createLocks", () => {
   });
 });
 
+test.each([
+  ["owner", "me"],
+  ["owner", 5],
+  ["require", "fencing"],
+])("%s: %j is told what it takes, with an example that works", (option, value) => {
+  const made = () => createLocks(memory(), { [option]: value } as never);
+  expect(made).toThrow(
+    new RegExp(`^${option}: must be an object.*, as in \\{ ${option}: \\{ .* \\} \\}\\.$`),
+  );
+  let message = "";
+  try {
+    made();
+  } catch (error) {
+    message = String(error);
+  }
+  const [, example = ""] = /as in (.*)\.$/.exec(message) ?? [];
+  expect(codeOf(() => createLocks(memory(), new Function(`return ${example}`)()))).toBe("fine");
+});
+
 describe("connect", () => {
   test("refuses the same options, before or after it connects, and leaves no connection behind", async () => {
     const { url } = await shared("redis");

@@ -132,14 +132,30 @@ test("requests that are let in together are called in order, whichever of them h
 });
 
 test("a request that steals and is stolen from before its callback is called says so", async () => {
-  const { locks } = answering((_, ask) => ask());
-  const end = gate();
+  // Callbacks wait for the answer to a request before them. So all have stolen before any of them is called.
+  const slow = gate();
+  const bothStole = gate();
+  const { backend } = answering(async ({ name }, ask) => {
+    const answer = await ask();
+    if (name === "web:slow") await slow.opened;
+    return answer;
+  });
+  let stolen = 0;
+  const locks = createLocks(backend, {
+    onEvent: ({ type }) => {
+      if (type === "lost" && ++stolen === 2) bothStole.open();
+    },
+  });
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  const first = locks.web.request("slow", () => "first");
   const lost = Promise.allSettled([
-    locks.web.request("a", () => end.opened),
+    locks.web.request("a", () => expect.fail("was called")),
     locks.web.request("a", { steal: true }, () => expect.fail("was called")),
   ]);
-  expect(await locks.web.request("a", { steal: true }, () => "last")).toBe("last");
-  end.open();
+  const last = locks.web.request("a", { steal: true }, () => "last");
+  await bothStole.opened;
+  slow.open();
+  expect(await Promise.all([first, last])).toEqual(["first", "last"]);
   for (const outcome of await lost) {
     expect(outcome).toMatchObject({ status: "rejected", reason: { name: "AbortError" } });
     const { cause } = (outcome as PromiseRejectedResult).reason as { cause: LeaseLostError };

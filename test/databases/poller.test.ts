@@ -1,13 +1,13 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { SqlLink } from "#lib/backends/sql/link.js";
+import type { SqlConnection } from "#lib/backends/sql/connection.js";
 import { Poller } from "#lib/backends/sql/poller.js";
-import { Watching } from "#lib/backends/sql/watching.js";
+import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
 import { eventually, sleep } from "#lib/testing/suite/bench.js";
 
 /** A database that says of every claim how many are ahead of it. */
 function linkOf(aheadOf: (ticket: number) => number) {
   const asked = { looks: 0 };
-  const link: SqlLink = {
+  const link: SqlConnection = {
     renewalsPerCall: 1,
     call: async (_, [list]) => {
       asked.looks++;
@@ -21,7 +21,7 @@ function linkOf(aheadOf: (ticket: number) => number) {
 
 test("where nothing moves, looks become rare, also at more names than one look asks about", async () => {
   const { link, asked } = linkOf(() => 2);
-  const watching = new Watching();
+  const watching = new WaiterRegistry();
   const poller = new Poller(link, watching);
   onTestFinished(() => poller.close());
   for (let n = 0; n < 600; n++) {
@@ -40,7 +40,7 @@ test("those who are let in together are told in a few looks, and not one by one"
   const readers = 100;
   // The last of them is a writer.
   const { link, asked } = linkOf((ticket) => (ticket > readers ? 2 : 0));
-  const watching = new Watching();
+  const watching = new WaiterRegistry();
   const poller = new Poller(link, watching);
   onTestFinished(() => poller.close());
   const told: number[] = [];

@@ -27,6 +27,8 @@ export interface Victim {
 
 /** A pool of the caller's, and one of its connections. */
 export interface TestedPool {
+  /** Begins to: it waits for connections that are lent. */
+  end(): void;
   backend(options: DatabaseOptions): Backend;
   connect(): Promise<TestedConnection>;
 }

@@ -101,9 +101,10 @@ describe("of three servers", () => {
     const locks = openAt(proxies, { ...options, ttl: "10s" });
     const watcher = openAt(ensemble.nodes, options);
     await locks.mutex(`${name}, before`).run(() => undefined);
-    const cuts = proxies.map((proxy) => proxy.cutBeforeReply((data) => data.includes("S13")));
+    const cuts = proxies.map((proxy) => proxy.cutBeforeReply((data) => data.includes("its note")));
     for (const one of cuts) one.catch(() => undefined);
-    const asked = locks.mutex(name).acquire();
+    // What is sent to watch a claim has the name of the lock in it as well.
+    const asked = locks.mutex(name).acquire({ note: "its note" });
     await Promise.race(cuts);
     const made = (await watcher.inspect(name)).holders.map(({ token }) => token);
     const lease = await asked;

@@ -70,7 +70,7 @@ describe("tokens", () => {
     await fence(tx, { name: "stock:lamp", token: 15n }, { resource: "shelf" });
     const refused = fence(tx, { name: "stock:lamp", token: 12n }, { resource: "shelf" });
     await expect(refused).rejects.toThrow(`the token 12 of "stock:lamp" is stale: "shelf" has seen 15
-  somebody else has been let in since, so nothing was written
+  another holder has been let in since, so nothing was written
   roll back, stop what this lease was for, and take the lock anew`);
     const about = { name: "stock:lamp", group: "stock", resource: "shelf", token: "12", highest: "15" };
     expect(events).toEqual([{ type: "fence-refused", ...about }]);

@@ -20,42 +20,34 @@ const CLIENTS: Readonly<Record<string, readonly string[]>> = {
   "backends/etcd": ["@grpc/grpc-js", "@grpc/proto-loader"],
   "backends/mysql": ["mysql2"],
   "backends/postgres": ["pg", "postgres"],
-  "backends/redis": ["ioredis", "redis", "iovalkey"],
   "backends/sqlite": ["libsql", "better-sqlite3"],
+  "clients/redis": ["ioredis", "redis", "iovalkey"],
 };
 
 /** Their imports are never written out: bundlers would follow them to files that they cannot read. */
 const NATIVE = ["libsql", "better-sqlite3"];
 
+/** Engines that talk to the same kind of server share what talks to it. */
+const CLIENTS_OF: Readonly<Record<string, string>> = {
+  "backends/redis": "clients/redis",
+  "backends/redlock": "clients/redis",
+};
+
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: ["core"],
+  "engine-kit": ["core", "engine-kit"],
+  "clients/redis": ["core", "engine-kit", "clients/redis"],
   locks: ["core", "locks"],
   fence: ["core", "fence"],
   testing: ["core", "locks", "testing", "backends/memory"],
   "core.ts": ["core", "locks"],
-  "connect.ts": ["core", "locks", ...ENGINES.map((engine) => `backends/${engine}`)],
+  "connect.ts": ["core", "engine-kit", "locks", ...ENGINES.map((engine) => `backends/${engine}`)],
   "index.ts": ["core.ts", "connect.ts"],
-};
-
-/** Engines that are made of another one's clients, and the files that they may import for it. */
-const BORROWED: Readonly<Record<string, readonly string[]>> = {
-  "backends/quorum": [
-    "bell",
-    "client",
-    "ioredis",
-    "keys",
-    "link",
-    "node-redis",
-    "options",
-    "parameters",
-    "replies",
-    "url",
-  ].map((file) => `backends/redis/${file}.ts`),
 };
 
 /** Files that may import what they compute, and why. */
 const MAY_COMPUTE: Readonly<Record<string, string>> = {
-  "core/installed.ts": "bundlers must not follow the import of a native library",
+  "engine-kit/client-library.ts": "bundlers must not follow the import of a native library",
   "testing/history-worker.ts": "the harness names the module that opens its engine in a child process",
   "testing/worker.ts": "the same",
 };
@@ -91,15 +83,20 @@ function isOptional(source: string, library: string): boolean {
   return new RegExp(form).test(source);
 }
 
-/** `core`, `backends/redis`, or the name of a file that stands at the top. */
+/** `core`, `backends/redis`, `clients/redis`, or the name of a file that stands at the top. */
 function areaOf(path: string): string {
   const parts = path.split("/");
-  return parts.slice(0, Math.min(parts.length - 1, parts[0] === "backends" ? 2 : 1)).join("/") || path;
+  return (
+    parts
+      .slice(0, Math.min(parts.length - 1, ["backends", "clients"].includes(parts[0] ?? "") ? 2 : 1))
+      .join("/") || path
+  );
 }
 
 function engineMayImport(area: string): readonly string[] {
   const shares = DATABASES.some((engine) => area === `backends/${engine}`);
-  return ["core", area, ...(shares ? [`backends/${FAMILY}`] : [])];
+  const client = CLIENTS_OF[area];
+  return ["core", "engine-kit", area, ...(shares ? [`backends/${FAMILY}`] : []), ...(client ? [client] : [])];
 }
 
 const targetOf = (file: string, specifier: string): string =>
@@ -123,10 +120,9 @@ function objections(file: string, source: string): string[] {
       if (NATIVE.includes(specifier)) return [`${bad}, which is native, in words that bundlers follow`];
       return isOptional(source, specifier)
         ? []
-        : [`${bad}, but not as an optional library (core/installed.ts)`];
+        : [`${bad}, but not as an optional library (engine-kit/client-library.ts)`];
     }
     const target = areaOf(targetOf(file, specifier));
-    if (BORROWED[area]?.includes(targetOf(file, specifier))) return [];
     if (!mayImport.includes(target)) return [`${bad}, but ${area} may use only ${mayImport.join(", ")}`];
     if (area === "connect.ts" && target.startsWith("backends/") && !dynamic) return [`${bad} statically`];
     return [];
@@ -166,12 +162,16 @@ describe("who may import whom", () => {
     ["backends/postgres/index.ts", 'import { mysql } from "../mysql/index.js";'],
     ["backends/sql/backend.ts", 'import { postgres } from "../postgres/index.js";'],
     ["backends/redis/index.ts", 'const library = await import("libsql");'],
-    ["backends/redis/ioredis.ts", 'import { Redis } from "ioredis";'],
-    ["backends/redis/ioredis.ts", 'await import("ioredis");'],
-    ["backends/redis/ioredis.ts", 'try { return await import("ioredis"); } catch { return undefined; }'],
+    ["clients/redis/ioredis.ts", 'import { Redis } from "ioredis";'],
+    ["clients/redis/ioredis.ts", 'await import("ioredis");'],
+    ["clients/redis/ioredis.ts", 'try { return await import("ioredis"); } catch { return undefined; }'],
     ["backends/sqlite/open.ts", 'await import("libsql");'],
-    ["backends/quorum/index.ts", 'import { redis } from "../redis/index.js";'],
-    ["backends/quorum/index.ts", 'import { memory } from "../memory/index.js";'],
+    ["backends/redlock/index.ts", 'import { redis } from "../redis/index.js";'],
+    ["clients/redis/connection.ts", 'import { redis } from "../../backends/redis/index.js";'],
+    ["engine-kit/tls.ts", 'import { createLocks } from "../locks/locks.js";'],
+    ["core/lease.ts", 'import { within } from "../engine-kit/request-timeout.js";'],
+    ["backends/etcd/index.ts", 'import { RedisLink } from "../../clients/redis/connection.js";'],
+    ["backends/redlock/index.ts", 'import { memory } from "../memory/index.js";'],
     ["backends/memory/index.ts", 'import { createLocks } from "../../locks/locks.js";'],
     ["fence/redis.ts", 'import { redis } from "../backends/redis/index.js";'],
     ["fence/redis.ts", 'await import("ioredis");'],
@@ -191,11 +191,11 @@ describe("who may import whom", () => {
   test.each([
     ["core/lease.ts", 'import { once } from "node:events";\nimport { WHOLE } from "./claim.js";'],
     [
-      "backends/redis/library.ts",
+      "clients/redis/library.ts",
       'try {\n  return await import("ioredis");\n} catch (error) {\n  return absent("ioredis", error);\n}',
     ],
     ["backends/sqlite/open.ts", 'import type { Backend } from "../../core/backend.js";'],
-    ["backends/quorum/node.ts", 'import { RedisLink } from "../redis/link.js";'],
+    ["backends/redlock/node.ts", 'import { RedisLink } from "../../clients/redis/connection.js";'],
     ["backends/postgres/index.ts", 'import { SqlBackend } from "../sql/backend.js";'],
     ["connect.ts", 'await import("./backends/sqlite/index.js");'],
     ["locks/mutex.ts", 'const args = ["--import", from, "x"];\nconst text = "taken from " + name + ".";'],
@@ -203,6 +203,21 @@ describe("who may import whom", () => {
   ])("the rule lets pass what is allowed: src/%s may say %s", (file, source) => {
     expect(objections(file, source)).toEqual([]);
   });
+});
+
+/** Files that import each other, directly or by way of others, types included. */
+function cyclesIn(folder: string): string[] {
+  const files = FILES.filter((file) => file.startsWith(`${folder}/`));
+  return files.filter((file) =>
+    importsOf(read(file)).some(({ specifier }) => {
+      if (!specifier?.startsWith(".")) return false;
+      return reachOf(targetOf(file, specifier)).has(file);
+    }),
+  );
+}
+
+test.each(["core", "engine-kit"])("no file of src/%s imports itself by way of others", (folder) => {
+  expect(cyclesIn(folder)).toEqual([]);
 });
 
 describe("who knows the engines", () => {
@@ -221,7 +236,8 @@ describe("who knows the engines", () => {
     // "memory" is also an ordinary word.
     const names = [...ENGINES, ...Object.values(CLIENTS).flat()].filter((name) => name !== "memory");
     const pattern = new RegExp(`\\b(?:${names.join("|")})`, "i");
-    const files = FILES.filter((file) => /^(core|locks)\b/.test(file));
+    // One file advises a caller who gave a client or a pool in the wrong place.
+    const files = FILES.filter((file) => /^(core|locks)\b/.test(file) && file !== "core/misplaced-client.ts");
     expect(files.filter((file) => pattern.test(read(file)))).toEqual([]);
   });
 

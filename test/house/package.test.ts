@@ -10,6 +10,7 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { parseAst } from "vite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { LOWEST_VERSIONS } from "../support/lowest-versions.js";
 import { installPacked } from "../support/packed.js";
 
 const run = promisify(execFile);
@@ -76,6 +77,11 @@ describe("the tarball", () => {
     const named = ["README.md", "LICENSE", ...(await pagesNamedIn(join(installed(), "dist")))];
     expect(named).toEqual(expect.arrayContaining(["docs/engines/redis.md"]));
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  test("npm installs it beside any version of a client library, and each has a lowest one that works", () => {
+    expect(new Set(Object.values(MANIFEST.peerDependencies))).toEqual(new Set(["*"]));
+    expect(Object.keys(LOWEST_VERSIONS).sort()).toEqual([...CLIENTS].sort());
   });
 
   test("it brings no other package along", () => {

@@ -73,6 +73,7 @@ export const DATABASE: TestedDatabase = {
   pool: (url, max) => {
     const pool = poolOf(max, { uri: url });
     return {
+      end: () => void pool.end(),
       backend: ({ url: _, ...options }) => backend({ pool, ...options }),
       connect: async () => {
         const connection = await pool.getConnection();
@@ -103,7 +104,7 @@ export function backend(options: MysqlOptions = {}): Backend {
 
 export function poolOf(max = 4, more: object = {}): Pool {
   const pool = createPool({ uri: SERVER.url, connectionLimit: max, ...more });
-  onTestFinished(() => pool.end());
+  onTestFinished(() => pool.end().catch(() => undefined));
   return pool;
 }
 

@@ -24,19 +24,23 @@ export const BUGS: readonly Bug[] = [
   },
   {
     name: "deadline counted from the reply",
-    edits: [{ file: "core/place.js", find: "sent.atMs + remainingMs", replace: "nowMs() + remainingMs" }],
+    edits: [
+      { file: "core/claim-state.js", find: "sent.atMs + remainingMs", replace: "nowMs() + remainingMs" },
+    ],
     caughtBy: [SINGLE, "a lease is trusted from the sending"],
   },
   {
     name: "no second ask after subscribing",
-    edits: [{ file: "backends/redis/bell.js", find: "of [...this.#watched.values()])", replace: "of [])" }],
+    edits: [
+      { file: "clients/redis/notifications.js", find: "of [...this.#watched.values()])", replace: "of [])" },
+    ],
     caughtBy: [SINGLE, "a connection that the server dropped"],
   },
   {
     name: "a late ring of an older ticket believed",
     edits: [
       {
-        file: "core/place.js",
+        file: "core/claim-state.js",
         find: "news !== undefined && news.ticket === this.ticket",
         replace: "news !== undefined",
       },
@@ -99,8 +103,8 @@ export const BUGS: readonly Bug[] = [
     name: "a timer's flag instead of a clock comparison",
     edits: [
       {
-        file: "core/hold.js",
-        find: "this.lost === undefined && this.place.trusted()",
+        file: "core/held-claim.js",
+        find: "this.lost === undefined && this.claim.trusted()",
         replace: "this.lost === undefined",
       },
     ],
@@ -111,8 +115,8 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/acquire.js",
-        find: "const withdrawal = this.#connection.withdraw(this.#place, this.#inFlight);",
-        replace: "const withdrawal = Promise.resolve(); this.#connection.leave(this.#place);",
+        find: "const withdrawal = this.#connection.withdraw(this.#claim, this.#inFlight);",
+        replace: "const withdrawal = Promise.resolve(); this.#connection.leave(this.#claim);",
       },
     ],
     caughtBy: [MEMORY, "scenario S9: a claim that is cancelled in mid-flight"],
@@ -121,10 +125,10 @@ export const BUGS: readonly Bug[] = [
     name: "a failed renewal taken for a loss at once",
     edits: [
       {
-        file: "core/keeper.js",
-        find: "const live = places.filter((place) => this.#places.has(place));",
+        file: "core/renewer.js",
+        find: "const live = claims.filter((claim) => this.#claims.has(claim));",
         replace:
-          "for (const place of places) place.listener?.expired(false); const live = places.filter((place) => this.#places.has(place));",
+          "for (const claim of claims) claim.expired(false); const live = claims.filter((claim) => this.#claims.has(claim));",
       },
     ],
     caughtBy: [SINGLE, "an outage shorter than the ttl"],
@@ -133,22 +137,22 @@ export const BUGS: readonly Bug[] = [
     name: "a watchdog that dies of its first error",
     edits: [
       {
-        file: "core/keeper.js",
-        find: "const live = places.filter((place) => this.#places.has(place));",
-        replace: "const live = []; for (const place of places) this.#places.delete(place);",
+        file: "core/renewer.js",
+        find: "const live = claims.filter((claim) => this.#claims.has(claim));",
+        replace: "const live = []; for (const claim of claims) this.#claims.delete(claim);",
       },
     ],
     caughtBy: [SINGLE, "an outage shorter than the ttl"],
   },
   {
     name: "a loss that nobody is told",
-    edits: [{ file: "core/hold.js", find: "this.#controller?.abort(this.lost);", replace: "" }],
+    edits: [{ file: "core/held-claim.js", find: "this.#controller?.abort(this.lost);", replace: "" }],
     caughtBy: [MEMORY, "scenario S3: the holder of a fixed lease is told"],
   },
   {
     name: "a holder told only when others may already be in",
     edits: [
-      { file: "core/place.js", find: "- driftMs(Math.max(this.ttlMs, remainingMs))", replace: "+ 150" },
+      { file: "core/claim-state.js", find: "- driftMs(Math.max(this.ttlMs, remainingMs))", replace: "+ 150" },
     ],
     caughtBy: [SINGLE, "scenario S3: the holder of a fixed lease is told"],
   },
@@ -175,7 +179,7 @@ export const BUGS: readonly Bug[] = [
     name: "a waiter's place that is never refreshed",
     edits: [
       {
-        file: "core/place.js",
+        file: "core/claim-state.js",
         find: "this.ticket === undefined || (this.held && this.fixed)",
         replace: "!this.held || this.fixed",
       },
@@ -201,7 +205,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "a fixed lease renewed by the watchdog",
     edits: [
-      { file: "core/place.js", find: "(this.held && this.fixed)", replace: "false" },
+      { file: "core/claim-state.js", find: "(this.held && this.fixed)", replace: "false" },
       {
         file: LUA,
         find: "if not claim.fixed or claim.granted == 0 then claim.deadline",
@@ -219,17 +223,17 @@ export const BUGS: readonly Bug[] = [
     name: "reentrancy by a flag in the call chain instead of the live lease",
     edits: [
       {
-        file: "core/reentry.js",
-        find: "lease.hold.connection === connection && lease.held",
-        replace: "lease.hold.connection === connection",
+        file: "core/reentrancy.js",
+        find: "lease.heldClaim.connection === connection && lease.held",
+        replace: "lease.heldClaim.connection === connection",
       },
-      { file: "core/reentry.js", find: "!first.lease.held", replace: "false" },
+      { file: "core/reentrancy.js", find: "!first.lease.held", replace: "false" },
     ],
     caughtBy: [MEMORY, "work that outlives its lease is a stranger"],
   },
   {
     name: "close releases callbacks that still run",
-    edits: [{ file: "locks/close.js", find: "hold.running === 0", replace: "hold.running >= 0" }],
+    edits: [{ file: "locks/close.js", find: "grant.running === 0", replace: "grant.running >= 0" }],
     caughtBy: [MEMORY, "a callback that does not stop is not released"],
   },
   {
@@ -237,7 +241,7 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "locks/run.js",
-        find: "overran || lease.holds.some((hold) => hold.lost !== undefined)",
+        find: "overran || lease.holds.some((heldClaim) => heldClaim.lost !== undefined)",
         replace: "false",
       },
       { file: "locks/run.js", find: "if (!wasHeld)", replace: "if (false)" },

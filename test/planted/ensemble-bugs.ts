@@ -5,8 +5,8 @@ const ETCD_FAULTS = "test/etcd/faults.test.ts";
 const ZOOKEEPER = "test/backends/zookeeper.test.ts";
 const ZOOKEEPER_FAULTS = "test/zookeeper/faults.test.ts";
 
-const NODE = "backends/quorum/lua.generated.js";
-const BALLOT = "backends/quorum/ballot.js";
+const NODE = "backends/redlock/lua.generated.js";
+const BALLOT = "backends/redlock/claim-attempt.js";
 
 export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
@@ -26,8 +26,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "etcd: a claim of unknown fate not called off",
     edits: [
       {
-        file: "backends/etcd/place.js",
-        find: "if (this.doubtful)\n            await this.session.callOff();",
+        file: "backends/etcd/own-claim.js",
+        find: "if (this.doubtful)\n            await this.session.cancelPending();",
         replace: "",
       },
     ],
@@ -57,21 +57,23 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   },
   {
     name: "ZooKeeper: numbers believed that are used up",
-    edits: [{ file: "backends/zookeeper/line.js", find: "numbersAreUsedUp(claims) ?", replace: "false ?" }],
+    edits: [
+      { file: "backends/zookeeper/queue-view.js", find: "numbersAreUsedUp(claims) ?", replace: "false ?" },
+    ],
     caughtBy: ["test/zookeeper/sequence.test.ts", "when the numbers of a name are used up"],
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",
-    edits: [{ file: "backends/zookeeper/entry.js", find: "id === place.id", replace: "false" }],
+    edits: [{ file: "backends/zookeeper/create-claim.js", find: "id === ownClaim.id", replace: "false" }],
     caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
   },
   {
     name: "ZooKeeper: the sequence number as token",
     edits: [
       {
-        file: "backends/zookeeper/entry.js",
-        find: "place.ticket = created.stat.czxid;",
-        replace: "place.ticket = BigInt(created.path.slice(-10)) + 1n;",
+        file: "backends/zookeeper/create-claim.js",
+        find: "ownClaim.ticket = created.stat.czxid;",
+        replace: "ownClaim.ticket = BigInt(created.path.slice(-10)) + 1n;",
       },
     ],
     caughtBy: ["test/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
@@ -115,7 +117,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "half of the votes taken for a majority",
     edits: [
       {
-        file: "backends/quorum/tally.js",
+        file: "backends/redlock/tally.js",
         find: "Math.floor(nodes / 2) + 1",
         replace: "Math.floor(nodes / 2)",
       },

@@ -73,6 +73,7 @@ export const DATABASE: TestedDatabase = {
   pool: (url, max) => {
     const pool = poolOf(url, max);
     return {
+      end: () => void pool.end(),
       backend: ({ url: _, ...options }) => backend({ pool, ...options }),
       connect: async () => {
         const client = await pool.connect();
@@ -104,7 +105,7 @@ export function backend(options: PostgresOptions = {}): Backend {
 export function poolOf(url = SERVER.url, max = 4): Pool {
   const pool = new Pool({ connectionString: url, max });
   pool.on("error", () => {});
-  onTestFinished(() => pool.end());
+  onTestFinished(() => (pool.ending ? undefined : pool.end()));
   return pool;
 }
 

@@ -9,6 +9,7 @@ import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Certificates, makeCertificates } from "../servers/certificates.js";
 import { askPostgres, type Postgres, startPostgres } from "../servers/postgres.js";
+import { shared } from "../servers/shared.js";
 import { clientFolder } from "../support/client-library.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { newPrefix } from "./tools.js";
@@ -159,11 +160,27 @@ describe.each([
       `postgres://postgres@${encodeURIComponent(folder)}:${server.port}/postgres`,
       `postgres:///postgres?host=${folder}&port=${server.port}&user=postgres`,
       `postgres://postgres@localhost/postgres?host=${encodeURIComponent(folder)}&port=${server.port}`,
+      `postgres://postgres@localhost:${server.port}/postgres?host=${folder}`,
+      `postgres://postgres@:${server.port}/postgres?host=${folder}`,
+      `postgres://postgres@localhost:1/postgres?host=${folder}&port=${server.port}`,
+      `postgres://postgres@localhost:1/postgres?host=127.0.0.1&port=${server.port}`,
     ]) {
       await works(await opened(url, {}, await by()));
     }
     const away = opened(`postgres:///postgres?host=${folder}/none`, {}, await by());
     await expect(away).rejects.toMatchObject({ message: expect.stringContaining(`${folder}/none`) });
+  });
+});
+
+test.each(["pg", "postgres"])("by %s: a server that is not PostgreSQL", async (library) => {
+  const { url: other } = await shared("redis");
+  const url = `postgres://postgres@127.0.0.1:${new URL(other).port}/postgres`;
+  const beside = await besideLibraries({ [library]: library });
+  onTestFinished(() => beside.remove());
+  const { connect: open } = (await import(beside.url("index.js"))) as { connect: typeof connect };
+  await expect(open(url, { engine: { connectTimeout: "500ms" } })).rejects.toMatchObject({
+    code: "backend",
+    message: expect.stringMatching(/is it PostgreSQL that listens at this port\?$/),
   });
 });
 

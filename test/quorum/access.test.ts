@@ -4,7 +4,7 @@ import { connect, createLocks } from "locktender";
 import { redlock } from "locktender/redlock";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { compiled, run } from "../core/program.js";
+import { run } from "../core/program.js";
 import { blocksOf } from "../examples/blocks.js";
 import { makeCertificate } from "../servers/certificates.js";
 import { CERTIFICATE_FILE, type RedisServers, startRedisServers } from "../servers/redis.js";
@@ -186,8 +186,7 @@ describe("redlocks", () => {
 
   const program = (library: string, trusting: boolean) =>
     run(
-      `const { redlock } = await import(${JSON.stringify(compiled("backends/quorum/index.js"))});
-       const url = ${JSON.stringify(urlOf(secured.ports).replace("redlock:", "redlocks:"))};
+      `const url = ${JSON.stringify(urlOf(secured.ports).replace("redlock:", "redlocks:"))};
        const locks = createLocks(redlock({ url, library: ${JSON.stringify(library)}, fresh: true, prefix: ${JSON.stringify(library)} }));
        const asked = locks.mutex("a").run(({ held }) => held);
        await asked.then(console.log, (error) => console.log(error.code, error.retryable, error.message));

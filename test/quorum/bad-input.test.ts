@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import { connect, createLocks, isLockError } from "locktender";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { bornKey } from "#lib/backends/quorum/keys.js";
+import { bornKey } from "#lib/backends/redlock/keys.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
 import { Quorum, request, sleep, urlOf } from "./tools.js";
 

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { createLocks, type Lease, type Locks } from "locktender";
 import { redlock } from "locktender/redlock";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { bornKey } from "#lib/backends/quorum/keys.js";
+import { bornKey } from "#lib/backends/redlock/keys.js";
 import { askRedis } from "../servers/redis.js";
 import { Quorum, sleep, urlOf } from "./tools.js";
 import { Voters } from "./voters.js";

@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { LUA } from "#lib/backends/quorum/keys.js";
+import { LUA } from "#lib/backends/redlock/keys.js";
 import { startRedisServers } from "../servers/redis.js";
 
 // What one node does, whatever order messages arrive in.

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "vitest";
-import { SCRIPTS } from "#lib/backends/quorum/node.js";
+import { SCRIPTS } from "#lib/backends/redlock/node.js";
 import type { Answer } from "#lib/core/backend.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
 import { Quorum, request, voteOf } from "./tools.js";

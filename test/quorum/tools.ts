@@ -3,7 +3,7 @@ import { createLocks, type Lease, type Locks, type LocksOptions } from "locktend
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
-import { lockKeys } from "#lib/backends/quorum/keys.js";
+import { lockKeys } from "#lib/backends/redlock/keys.js";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
 import { durationMs } from "#lib/core/duration.js";

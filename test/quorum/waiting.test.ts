@@ -1,7 +1,7 @@
 import { redlock } from "locktender/redlock";
 import { afterAll, expect, test } from "vitest";
-import { quorumChannel } from "#lib/backends/quorum/keys.js";
-import { Line } from "#lib/backends/quorum/line.js";
+import { quorumChannel } from "#lib/backends/redlock/keys.js";
+import { LocalQueue } from "#lib/backends/redlock/local-queue.js";
 import { askRedis, startRedisServers } from "../servers/redis.js";
 import { Quorum, request, urlOf, voteOf } from "./tools.js";
 
@@ -25,7 +25,7 @@ test("whoever finds that some servers have let go asks again soon, and the more 
 });
 
 test("nobody sleeps beyond the moment at which what is in the way runs out", () => {
-  const line = new Line(() => () => undefined);
+  const line = new LocalQueue(() => () => undefined);
   line.watch("a", "me", () => undefined);
   expect(line.enter("a", "me")).toBe(true);
   const lateMs = redlock({ url: urlOf(servers.ports) }).traits.expiryGranularityMs;

@@ -78,6 +78,32 @@ describe.each(LIBRARIES)("by %s", (library) => {
     }
   });
 
+  test("a server that wants a password, and a URL that has none, or a wrong one", async () => {
+    const guarded = await startRedisSingle();
+    onTestFinished(() => guarded.stop());
+    const { port } = guarded.node;
+    await askRedis(port, "CONFIG", "SET", "requirepass", "s3cr3t");
+    await expect(connect(`redis://127.0.0.1:${port}`, { engine: { library } })).rejects.toMatchObject({
+      code: "backend",
+      retryable: false,
+      message: expect.stringMatching(/NOAUTH.*The URL has no password\..*redis:\/\/:password@host/),
+    });
+    await expect(connect(`redis://:wr0ng@127.0.0.1:${port}`, { engine: { library } })).rejects.toMatchObject({
+      message: expect.stringMatching(
+        /^(?!.*(has no password|wr0ng|s3cr3t)).*Check the user name and the password/,
+      ),
+    });
+  });
+
+  test("a plain server that is taken for a sentinel", async () => {
+    const url = `redis+sentinel://127.0.0.1:${server.node.port}/main`;
+    await expect(connect(url, { engine: { library } })).rejects.toMatchObject({
+      code: "backend",
+      retryable: false,
+      message: expect.stringMatching(/This server is no sentinel\..*26379/),
+    });
+  });
+
   test("a server that evicts only at a limit of its memory, and has none, is used", async () => {
     const evicting = await startRedisSingle();
     onTestFinished(() => evicting.stop());

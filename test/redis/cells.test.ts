@@ -3,7 +3,7 @@ import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { shared } from "../servers/shared.js";
-import { look, open, proxyTo } from "./tools.js";
+import { LIBRARIES, look, open, proxyTo } from "./tools.js";
 
 const { url } = await shared("redis");
 const port = Number(new URL(url).port);
@@ -49,6 +49,20 @@ describe("scenario S13: a change of a cell that its client sends again", () => {
     expect((await deleting).written).toBe(true);
     expect(await cell.read()).toBeUndefined();
   });
+
+  test.each(LIBRARIES)(
+    "is not sent again by us: it would not be remembered for long enough, by %s",
+    async (library) => {
+      const { proxy, url: through } = await proxyTo(url);
+      const locks = open({ url: through, prefix: `${PREFIX}-${library}`, library });
+      const cell = locks.cell<number[]>("once");
+      await cell.write([0]);
+      const cut = proxy.cutBeforeReply((chunk) => chunk.includes("[0,1]"));
+      await expect(cell.write([0, 1])).rejects.toMatchObject({ code: "backend", retryable: true });
+      await cut;
+      expect((await cell.read())?.value).toEqual([0, 1]);
+    },
+  );
 
   test("is remembered no longer than somebody waits for the answer", async () => {
     const locks = open({ url, prefix: `${PREFIX}-short`, timeout: "500ms", retention: 500 });

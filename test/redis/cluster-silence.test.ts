@@ -6,6 +6,7 @@ import { type RedisOptions, redis } from "locktender/redis";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { askRedis, type RedisCluster, type RedisNode, startRedisCluster } from "../servers/redis.js";
+import { ownSockets } from "../support/own-sockets.js";
 import { LIBRARIES, type Library, nameOn, open, queued } from "./tools.js";
 
 /** It has a replica, which is promoted a second or two after the others have taken it for dead. */
@@ -50,7 +51,7 @@ function stay(options: RedisOptions): Locks {
 }
 
 function sockets(): number {
-  return process.getActiveResourcesInfo().filter((type) => /^TCP(Socket|Connect)/.test(type)).length;
+  return ownSockets([...cluster.nodes, ...cluster.replicas].map(({ port }) => port));
 }
 
 function node(index: number): RedisNode {

@@ -3,7 +3,7 @@ import type { Lease, LeaseLostError, LockEvent } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { askRedis, type RedisSentinel, startRedisSentinel } from "../servers/redis.js";
 import { stopAll } from "../servers/server-process.js";
-import { idle, LIBRARIES, open, queued, replicated } from "./tools.js";
+import { idle, LIBRARIES, open, proxyTo, queued, replicated } from "./tools.js";
 
 /** More than a failover takes here (2 to 3 s), so that whoever is renewed afterwards keeps its lock. */
 const TTL = "12s";
@@ -83,6 +83,23 @@ describe("a master dies", () => {
 });
 
 describe("replicas: 1", () => {
+  test.each(LIBRARIES)("only the connection that wrote can ask for replicas, by %s", async (library) => {
+    const { port } = await newMaster(trio);
+    await replicated(port, 1);
+    const { proxy, url } = await proxyTo(`redis://127.0.0.1:${port}`);
+    const locks = open({ url, library, prefix: `asks-${library}`, replicas: 1 });
+    await locks.mutex("a").run(() => undefined);
+    const isWait = (data: Buffer) => /\bwait\b/i.test(data.toString("latin1"));
+    let cut = proxy.cutBeforeReply(isWait);
+    // On a new connection, WAIT would be answered at once, and tell nothing of this claim.
+    await expect(locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend", retryable: true });
+    await cut;
+    await locks.cell("c").write(0);
+    cut = proxy.cutBeforeReply(isWait);
+    await expect(locks.cell("c").write(1)).rejects.toMatchObject({ code: "backend", retryable: true });
+    await cut;
+  });
+
   test.each(LIBRARIES)(
     "a grant waits for a replica, and is undone when none acknowledges, by %s",
     async (library) => {

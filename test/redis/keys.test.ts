@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { Cluster } from "ioredis";
 import { afterAll, describe, expect, test } from "vitest";
-import { decodeName, encodeName, LockKeyring, nameOfKey } from "#lib/backends/redis/keys.js";
+import { LockKeyring } from "#lib/backends/redis/keys.js";
+import { decodeName, encodeName, nameOfKey } from "#lib/clients/redis/key-names.js";
 import { canonicalName } from "#lib/core/names.js";
 import { shared } from "../servers/shared.js";
 import { LIBRARIES, open } from "./tools.js";

@@ -3,10 +3,11 @@ import { createLocks, type Locks } from "locktender";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import type * as RedisModule from "#lib/backends/redis/index.js";
 import { shared } from "../servers/shared.js";
+import { LOWEST_VERSIONS } from "../support/lowest-versions.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { proxyTo, queued } from "./tools.js";
 
-/** The lowest version of node-redis that package.json promises; all other tests run on the newest. */
+/** The lowest version of node-redis that is promised; all other tests run on the newest. */
 const LOWEST = "redis-lowest";
 const PREFIX = `lowest-${process.pid}`;
 const servers = { single: "redis", sentinel: "redis-sentinel", cluster: "redis-cluster" } as const;
@@ -20,10 +21,10 @@ function open(url: string): Locks {
 }
 
 test("it is the version that is promised", () => {
-  const { peerDependencies, devDependencies } = JSON.parse(
+  const { devDependencies } = JSON.parse(
     readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
   ) as Record<string, Readonly<Record<string, string>>>;
-  expect(devDependencies?.[LOWEST]).toBe(peerDependencies?.redis?.replace(/^>=(.+)$/, "npm:redis@$1.0"));
+  expect(devDependencies?.[LOWEST]).toBe(`npm:redis@${LOWEST_VERSIONS.redis}`);
 });
 
 describe.each(Object.entries(servers))("%s by the lowest version of node-redis", (kind, name) => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Lease, LockEvent, Locks } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { SCRIPTS } from "#lib/backends/redis/client.js";
+import { SCRIPTS } from "#lib/backends/redis/scripts.js";
 import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
 import { CommandLog, LIBRARIES, look, open, queued } from "./tools.js";
 

@@ -65,7 +65,7 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     const { proxy, url } = await proxyTo(server.url);
     const locks = open({ ...options("broken"), url });
     await locks.mutex("a").run(() => undefined);
-    const cut = proxy.cutBeforeReply();
+    const cut = proxy.cutBeforeReply().then(() => proxy.refuse());
     const error = await locks
       .mutex("a")
       .tryAcquire()
@@ -74,6 +74,28 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     expect(error).toMatchObject({ code: "backend", retryable: true });
     expect(String(error)).toMatch(/not connected|closed|ECONN/i);
     expect(String(error)).not.toContain("maxRetriesPerRequest");
+  });
+
+  test("a request whose connection breaks is repeated on a new one, but for a release, which is said to have been done", async () => {
+    const { proxy, url } = await proxyTo(server.url);
+    const locks = open({ ...options("repeated"), url });
+    await locks.mutex("a").run(() => undefined);
+    let cut = proxy.cutBeforeReply();
+    const lease = await locks.mutex("a").tryAcquire();
+    await cut;
+    cut = proxy.cutBeforeReply();
+    expect((await locks.inspect("a")).holders).toMatchObject([{ token: lease?.token }]);
+    await cut;
+    cut = proxy.cutBeforeReply();
+    expect(await lease?.release()).toBe(true);
+    await cut;
+    cut = proxy.cutBeforeReply();
+    const names: string[] = [];
+    await locks.mutex("b").run(async () => {
+      for await (const { name } of locks.list({ prefix: "" })) names.push(name);
+    });
+    await cut;
+    expect(names).toEqual(["b"]);
   });
 
   test("a full memory is an error that may pass, never a grant, and who holds a lock keeps it", async () => {

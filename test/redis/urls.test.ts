@@ -140,6 +140,8 @@ describe.each(LIBRARIES)("by %s, a URL as it is handed out", (library) => {
 
 test.each([
   ["redis://:s3cr3t@h?sslmod=require", /"sslmod".*Known are: .*sslmode.*db.*family/],
+  ["redis://u:s3cr3t@:17001", /it names no host/],
+  ["redis://:17001", /it names no host/],
   ["redis://:s3cr3t@h?sslmode=require", /rediss:\/\/ or not/],
   ["rediss://:s3cr3t@h?sslmode=disable", /rediss:\/\/ or not/],
   ["valkey://:s3cr3t@h?sslmode=require", /valkeys:\/\/ or not/],

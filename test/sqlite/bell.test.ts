@@ -1,9 +1,9 @@
 import { appendFile, writeFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { SqlLink } from "#lib/backends/sql/link.js";
+import type { SqlConnection } from "#lib/backends/sql/connection.js";
 import { Poller } from "#lib/backends/sql/poller.js";
-import { Watching } from "#lib/backends/sql/watching.js";
-import { FileBell } from "#lib/backends/sqlite/bell.js";
+import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
+import { FileWatch } from "#lib/backends/sqlite/file-watch.js";
 import { LockFile } from "#lib/backends/sqlite/lock-file.js";
 import { newFile } from "./helpers.js";
 
@@ -15,10 +15,10 @@ test("whoever waited before a file was opened anew is looked after when its log 
     looks++;
     return [];
   };
-  const link: SqlLink = { renewalsPerCall: 1, call, close: async () => {} };
-  const watching = new Watching();
+  const link: SqlConnection = { renewalsPerCall: 1, call, close: async () => {} };
+  const watching = new WaiterRegistry();
   // Its timer is off: only the log can make it look.
-  const bell = new FileBell(() => log, watching, new Poller(link, watching));
+  const bell = new FileWatch(() => log, watching, new Poller(link, watching));
   onTestFinished(() => bell.close());
   const claim = { name: "x", id: "id" };
   watching.watch(claim, () => {});

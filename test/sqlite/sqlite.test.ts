@@ -53,6 +53,8 @@ describe("notifications", () => {
     const file = await newFile();
     await grantedTicket(open({ file }), "x", "holder");
     const { backend, ring } = await waiter(file);
+    // A turn that has lasted for long would be ended in between, so that timers can run.
+    await new Promise(setImmediate);
     await backend.release({ name: "x", id: "holder" });
     await Promise.resolve();
     expect(ring.mock.calls).toEqual([[undefined]]);

@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import type { Harness } from "locktender/testing";
-import { bornKey, LUA } from "#lib/backends/quorum/keys.js";
+import { bornKey, LUA } from "#lib/backends/redlock/keys.js";
 import { hostsOf } from "./hosts-of.js";
 
 const MAX_TTL_MS = 60_000;

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { isLockError } from "locktender";
 import { createTestLocks, type TestLocks } from "locktender/testing";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { LOCKS_OPTIONS } from "#lib/locks/locks-options.js";
 
 /** Code under test, as people write it: it stops when it is told that its lock is lost. */
 async function nightlyJob({ locks }: TestLocks): Promise<string> {
@@ -97,4 +99,16 @@ test("what cannot be lost is refused", async () => {
   await expect(clock.advance("soon" as never)).rejects.toMatchObject({ code: "invalid-option" });
   expect(() => outage(-1)).toThrow(expect.objectContaining({ code: "invalid-option" }));
   await locks.close();
+});
+
+test("it has the options of createLocks, and those of connect alone are refused in its own name", async () => {
+  for (const option of ["prefix", "engine", "tll"]) {
+    expect(() => createTestLocks({ [option]: "x" } as never)).toThrow(
+      new RegExp(`^createTestLocks: there is no option "${option}"\\. Known are ttl, .*closeOnSignals\\.$`),
+    );
+  }
+  expect(() => createTestLocks(5 as never)).toThrow(/^createTestLocks: /);
+  const page = readFileSync(new URL("../../docs/guide/testing.md", import.meta.url), "utf8");
+  const [, row = ""] = /^\| `locks` \| (.*) \|$/m.exec(page) ?? [];
+  expect([...row.matchAll(/`(\w+)`/g)].map(([, name]) => name)).toEqual([...LOCKS_OPTIONS]);
 });

@@ -32,6 +32,32 @@ const options: AllOptions = {
   zookeeper: { url: "zookeeper://127.0.0.1", acl: "open" },
 };
 
+/** As read from a configuration, which need not say anything. */
+interface Config {
+  readonly wait: "5s" | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly ttl: number | undefined;
+  readonly note: string | undefined;
+  readonly maxWaiters: number | undefined;
+}
+
+const config: Config = {
+  wait: undefined,
+  signal: undefined,
+  ttl: undefined,
+  note: undefined,
+  maxWaiters: undefined,
+};
+
+/** With `exactOptionalPropertyTypes`, an option may be passed on that was not given. */
+async function passesOn({ wait, signal, ttl, note, maxWaiters }: Config): Promise<boolean> {
+  const locks = await connect("memory:", { ttl, note, closeOnSignals: undefined, onEvent: undefined });
+  const lease = await locks.mutex("passed-on").acquire({ wait, signal, ttl, note, maxWaiters });
+  const wasHeld = await lease.release();
+  await locks.close({ drain: undefined, abort: undefined });
+  return wasHeld;
+}
+
 async function main(): Promise<void> {
   const locks: Locks = await connect("memory:", { ttl: "15s" });
   const mutex = locks.mutex(["orders", "42"]);
@@ -62,7 +88,11 @@ async function main(): Promise<void> {
   ];
   const names = engines.map(({ traits }) => traits.engine);
   const isRight =
-    token > 0n && lease.held && isLockError(refused, "invalid-option") && late instanceof LockTimeoutError;
+    token > 0n &&
+    lease.held &&
+    isLockError(refused, "invalid-option") &&
+    late instanceof LockTimeoutError &&
+    (await passesOn(config));
   console.log(isRight, fenceTable("mysql").length > 0, typeof startFaultProxy, names.join(" "));
 }
 

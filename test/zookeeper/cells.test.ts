@@ -6,7 +6,7 @@ import { startFaultProxy } from "locktender/testing";
 import { zookeeper } from "locktender/zookeeper";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ZooKeeperCells } from "#lib/backends/zookeeper/cells.js";
-import { Desk } from "#lib/backends/zookeeper/desk.js";
+import { EngineState } from "#lib/backends/zookeeper/engine-state.js";
 import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import { start } from "../core/program.js";
 import { shared } from "../servers/shared.js";
@@ -19,7 +19,7 @@ const PREFIX = `cells-${process.pid}`;
 /** Cells that are removed soon after they were deleted, on a connection that ends when it is told to. */
 function cellsOf(prefix: string): { cells: ZooKeeperCells; end(): Promise<void> } {
   const settings = readZooKeeperOptions({ url, prefix });
-  const desk = new Desk(settings, () => undefined);
+  const desk = new EngineState(settings, () => undefined);
   const end = async () => {
     desk.timers.clear();
     await desk.sessions.close(() => false);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { aheadOf } from "#lib/backends/zookeeper/line.js";
 import { readClaims } from "#lib/backends/zookeeper/names.js";
+import { aheadOf } from "#lib/backends/zookeeper/queue-view.js";
 
 const node = (id: string, sequence: number) => `_c_${id}-1of1-lock-${`${sequence}`.padStart(10, "0")}`;
 const nodes = (claims: readonly { readonly node: string }[] | undefined) =>

@@ -3,13 +3,13 @@ import { createLocks, type Locks } from "locktender";
 import { startFaultProxy } from "locktender/testing";
 import { zookeeper } from "locktender/zookeeper";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { Trust } from "#lib/backends/zookeeper/trust.js";
+import { SessionTrust } from "#lib/backends/zookeeper/session-trust.js";
 import { startZooKeeper } from "../servers/zookeeper.js";
 
 const at = (atMs: number, sleptMs = 0) => ({ atMs, sleptMs });
 
-function trustFrom(atMs: number): Trust {
-  const trust = new Trust(1_200);
+function trustFrom(atMs: number): SessionTrust {
+  const trust = new SessionTrust(1_200);
   trust.attached(at(atMs));
   return trust;
 }

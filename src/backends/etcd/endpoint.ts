@@ -1,26 +1,41 @@
-import { isIP } from "node:net";
-import { checkServerIdentity, type PeerCertificate } from "node:tls";
+import { readFileSync } from "node:fs";
+import { connect as connectTcp, isIP } from "node:net";
+import { checkServerIdentity, connect as connectTls, type PeerCertificate } from "node:tls";
 import { nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/single-flight.js";
+import { socketTls } from "../../engine-kit/tls.js";
 import { closedError } from "./errors.js";
 import { type Client, CONNECTIVITY, type Grpc, loadLibrary } from "./library.js";
 import type { EtcdSettings } from "./options.js";
+import { probeTcp } from "./tcp-probe.js";
+import type { WatchTarget } from "./watch-stream.js";
 
 /** What is sent as the server's name in place of its address: a name that no server has (RFC 2606). */
 const NO_NAME = "address.invalid";
+
+const FIRST_REST_MS = 50;
+const LONGEST_REST_MS = 1_000;
 
 /** One server. Its connection is made on first use, and anew after it was found silent. */
 export class Endpoint {
   readonly address: string;
   readonly #host: string;
+  readonly #port: number;
   readonly #settings: EtcdSettings;
   #client: Client | undefined;
   /** When its connection was begun, or was last seen to work. */
   #aliveMs = -Infinity;
   #closed = false;
+  readonly #probing = new SingleFlight<void>();
+  /** Why no connection could be made last, until when none is tried, and for how long after the next failure. */
+  #failure: unknown;
+  #restUntilMs = -Infinity;
+  #restMs = 0;
 
   constructor(host: string, port: number, settings: EtcdSettings) {
     this.address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     this.#host = host;
+    this.#port = port;
     this.#settings = settings;
   }
 
@@ -36,6 +51,8 @@ export class Endpoint {
       "grpc.keepalive_timeout_ms": 5_000,
       // What a session keeps may be many keys; they are ours.
       "grpc.max_receive_message_length": -1,
+      // The watches, which do not go through this library, would not find a proxy.
+      "grpc.enable_http_proxy": 0,
       // Connections are not shared with other backends of this process.
       "grpc.use_local_subchannel_pool": 1,
       // It would send the address as the server's name, which TLS does not allow (RFC 6066) and Node 26 refuses.
@@ -44,9 +61,47 @@ export class Endpoint {
     return this.#client;
   }
 
+  /** Where and how the stream of watches is opened, in the same way as the library does it. */
+  watchTarget(headers: WatchTarget["headers"]): WatchTarget {
+    const { tls, timeoutMs } = this.#settings;
+    if (this.#closed) throw closedError();
+    const at = { host: this.#host, port: this.#port };
+    if (tls === undefined) {
+      const open = () => connectTcp(at);
+      return { origin: `http://${this.address}`, open, timeoutMs, headers };
+    }
+    const trusted = tls.ca === undefined ? { ca: libraryRoots() } : {};
+    // By itself, http2 of older versions of Node.js sends an address as the server's name, which TLS does not allow.
+    const open = () =>
+      connectTls({ ...at, ...socketTls(tls, this.#host), ...trusted, ALPNProtocols: ["h2"] });
+    return { origin: `https://${this.address}`, open, timeoutMs, headers };
+  }
+
+  /** A client that is connected, or whose server takes connections. */
+  async reached(untilMs: number): Promise<Client> {
+    if (this.#state() === CONNECTIVITY.ready) return this.client();
+    if (nowMs() < this.#restUntilMs) throw this.#failure;
+    await this.#probing.run(() => this.#probe(untilMs));
+    return this.client();
+  }
+
+  /** After the second failure in a row the server is left alone for a while, and ever longer. */
+  async #probe(untilMs: number): Promise<void> {
+    try {
+      await probeTcp(this.#host, this.#port, Math.max(1, untilMs - nowMs()));
+    } catch (error) {
+      this.#failure = error;
+      this.#restUntilMs = nowMs() + this.#restMs;
+      this.#restMs = Math.min(Math.max(2 * this.#restMs, FIRST_REST_MS), LONGEST_REST_MS);
+      throw error;
+    }
+  }
+
   /** Whether it is known by then if a connection can be made. It goes on trying: one that is slow is found ready later. */
   async settles(untilMs: number): Promise<boolean> {
-    const channel = (await this.client()).getChannel();
+    const client = await this.reached(untilMs).catch(() => undefined);
+    if (client === undefined) return false;
+    const channel = client.getChannel();
     for (;;) {
       const state = channel.getConnectivityState(true);
       if (state !== CONNECTIVITY.idle && state !== CONNECTIVITY.connecting) return true;
@@ -59,6 +114,7 @@ export class Endpoint {
   }
 
   heard(): void {
+    this.#restMs = 0;
     this.#aliveMs = nowMs();
   }
 
@@ -68,6 +124,17 @@ export class Endpoint {
     this.#client?.close();
     this.#client = undefined;
     return true;
+  }
+
+  /** A request has failed: the library is not left to connect again by itself. */
+  dropUnlessReady(): void {
+    if (this.#state() === CONNECTIVITY.ready) return;
+    this.#client?.close();
+    this.#client = undefined;
+  }
+
+  #state(): number | undefined {
+    return this.#client?.getChannel().getConnectivityState(false);
   }
 
   close(): void {
@@ -93,4 +160,10 @@ export class Endpoint {
   /** Whatever name was sent: the certificate has to be for the address that the URL names. */
   readonly #isItsAddress = (_name: string, certificate: PeerCertificate) =>
     checkServerIdentity(this.#host, certificate);
+}
+
+/** The authorities that the library trusts where none is named. */
+function libraryRoots(): Buffer | undefined {
+  const file = process.env.GRPC_DEFAULT_SSL_ROOTS_FILE_PATH;
+  return file === undefined ? undefined : readFileSync(file);
 }

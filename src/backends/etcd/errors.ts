@@ -1,7 +1,7 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import { tlsAdvice } from "../../core/tls-advice.js";
+import { tlsAdvice } from "../../engine-kit/tls-advice.js";
 
 /** The codes of gRPC that are told apart here. */
 export const CODE = {
@@ -56,6 +56,11 @@ export function wasNotReached(error: unknown): boolean {
     codeOf(error) === CODE.unavailable &&
     /No connection established|no leader|ECONNREFUSED|Name resolution failed/.test(details)
   );
+}
+
+/** The connection broke under the request: whether it was executed is not known. */
+export function isBroken(error: unknown): boolean {
+  return codeOf(error) === CODE.unavailable && !wasNotReached(error);
 }
 
 /** Users or roles have changed since a token was signed, or while a request was under way. */

@@ -11,14 +11,14 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
-import { installed } from "../../core/installed.js";
-import { tlsCaveats } from "../../core/tls.js";
+import { installed } from "../../engine-kit/client-library.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
 import { EtcdCells } from "./cells.js";
-import { Claiming } from "./claiming.js";
-import { Desk } from "./desk.js";
-import { readRecord, readRecords } from "./listing.js";
+import { Claims } from "./claim.js";
+import { EngineState } from "./engine-state.js";
+import { readRecord, readRecords } from "./list.js";
 import { type EtcdOptions, type EtcdSettings, readEtcdOptions } from "./options.js";
-import { Renewing } from "./renewing.js";
+import { Renewals } from "./renew.js";
 
 export type { EtcdOptions } from "./options.js";
 
@@ -44,16 +44,16 @@ export function etcd(options: EtcdOptions): Backend {
 class EtcdBackend implements Backend {
   readonly traits: Traits;
   readonly cells: CellStore;
-  readonly #desk: Desk;
-  readonly #claiming: Claiming;
-  readonly #renewing: Renewing;
+  readonly #engine: EngineState;
+  readonly #claiming: Claims;
+  readonly #renewing: Renewals;
 
   constructor(settings: EtcdSettings) {
     this.traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] };
-    this.#desk = new Desk(settings);
-    this.#claiming = new Claiming(this.#desk);
-    this.#renewing = new Renewing(this.#desk);
-    this.cells = new EtcdCells(this.#desk.rpc, this.#desk.root);
+    this.#engine = new EngineState(settings);
+    this.#claiming = new Claims(this.#engine);
+    this.#renewing = new Renewals(this.#engine);
+    this.cells = new EtcdCells(this.#engine.rpc, this.#engine.root);
   }
 
   get client(): string {
@@ -62,10 +62,11 @@ class EtcdBackend implements Backend {
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const { id, ticket } = request;
-    const place = this.#desk.places.get(id);
-    const known = place?.ticket !== undefined && !place.left;
-    if (known && (ticket === undefined || ticket === place.ticket)) return this.#claiming.ask(request, place);
-    if (known || place?.left || ticket !== undefined) return this.#desk.forcing.goneOf(id);
+    const ownClaim = this.#engine.places.get(id);
+    const known = ownClaim?.ticket !== undefined && !ownClaim.left;
+    if (known && (ticket === undefined || ticket === ownClaim.ticket))
+      return this.#claiming.ask(request, ownClaim);
+    if (known || ownClaim?.left || ticket !== undefined) return this.#engine.forcing.goneOf(id);
     return this.#claiming.enter(request);
   }
 
@@ -77,16 +78,16 @@ class EtcdBackend implements Backend {
     { name, id }: { readonly name: string; readonly id: string },
     ending?: Ending,
   ): Promise<boolean> {
-    if (typeof ending === "object") return this.#desk.forcing.takeAway(name, id, ending);
-    const place = this.#desk.places.get(id);
-    if (place === undefined || (place.left && ending === undefined)) return false;
-    return this.#desk.leaving.release(place, ending === "unused");
+    if (typeof ending === "object") return this.#engine.forcing.takeAway(name, id, ending);
+    const ownClaim = this.#engine.places.get(id);
+    if (ownClaim === undefined || (ownClaim.left && ending === undefined)) return false;
+    return this.#engine.releases.release(ownClaim, ending === "unused");
   }
 
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    const { rpc, root } = this.#desk;
+    const { rpc, root } = this.#engine;
     if ("prefix" in query) {
       yield* readRecords(rpc, root, query.prefix);
       return;
@@ -96,14 +97,14 @@ class EtcdBackend implements Backend {
   }
 
   watch({ id }: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    const { rings } = this.#desk;
+    const { rings } = this.#engine;
     rings.set(id, ring);
     return () => void rings.delete(id);
   }
 
   async close(): Promise<void> {
-    const { rpc, watcher, sessions, places, leaving } = this.#desk;
-    leaving.close();
+    const { rpc, watcher, sessions, places, releases } = this.#engine;
+    releases.close();
     watcher.close();
     const used = new Set([...places.values()].map(({ session }) => session));
     await sessions.close((session) => used.has(session));

@@ -98,13 +98,13 @@ export function readClaimKey(root: string, kv: KeyValue): ListedClaim | undefine
   };
 }
 
-/** Nobody has any key there. */
+/** There is no key in that range. */
 export function isEmpty({ key, range_end }: KeyRange): Compare {
   return { key, range_end, target: TARGET.creation, result: EQUAL, create_revision: "0" };
 }
 
 /** Nobody has come since that revision. */
-export function nobodySince({ key, range_end }: KeyRange, revision: Long): Compare {
+export function emptySince({ key, range_end }: KeyRange, revision: Long): Compare {
   const create_revision = String(BigInt(revision) + 1n);
   return { key, range_end, target: TARGET.creation, result: LESS, create_revision };
 }

@@ -1,7 +1,7 @@
 import type { PeerCertificate } from "node:tls";
 import { LockError } from "../../core/errors.js";
-import { absent, exportsOf } from "../../core/installed.js";
-import { DESCRIPTION } from "./messages.js";
+import { absent, exportsOf, type LowestVersions, refuseOlder } from "../../engine-kit/client-library.js";
+import { DESCRIPTION, type LeaseResponse, type Long } from "./messages.js";
 
 // The part of gRPC's library that is used here. Its own types would be missing where it is not installed.
 
@@ -9,13 +9,11 @@ export interface Metadata {
   set(key: string, value: string): void;
 }
 
-export interface Stream<Request, Response> {
-  write(request: Request): unknown;
+export interface KeepAliveStream {
+  write(request: { readonly ID: Long }): unknown;
   end(): unknown;
-  cancel(): void;
-  on(event: "data", listener: (answer: Response) => void): unknown;
-  on(event: "end" | "error", listener: (error: unknown) => void): unknown;
-  once(event: "data", listener: (answer: Response) => void): unknown;
+  on(event: "error", listener: (error: unknown) => void): unknown;
+  once(event: "data", listener: (answer: LeaseResponse) => void): unknown;
   once(event: "end", listener: () => void): unknown;
 }
 
@@ -24,7 +22,7 @@ export interface CallOptions {
 }
 
 /** The states of a connection that are told apart here. */
-export const CONNECTIVITY = { idle: 0, connecting: 1 } as const;
+export const CONNECTIVITY = { idle: 0, connecting: 1, ready: 2 } as const;
 
 export interface Channel {
   getConnectivityState(tryToConnect: boolean): number;
@@ -93,6 +91,11 @@ export function loadLibrary(): Promise<Library> {
   return library;
 }
 
+export const LOWEST_VERSIONS: LowestVersions<"@grpc/grpc-js" | "@grpc/proto-loader"> = {
+  "@grpc/grpc-js": "1.11.0",
+  "@grpc/proto-loader": "0.7.0",
+};
+
 async function grpcLibrary() {
   try {
     return await import("@grpc/grpc-js");
@@ -117,6 +120,8 @@ async function load(): Promise<Library> {
       "an etcd:// URL needs two libraries. Install them: npm install @grpc/grpc-js @grpc/proto-loader",
     );
   }
+  await refuseOlder("@grpc/grpc-js", LOWEST_VERSIONS);
+  await refuseOlder("@grpc/proto-loader", LOWEST_VERSIONS);
   const { fromJSON } = exportsOf(proto, "fromJSON") as typeof proto;
   const described = fromJSON(DESCRIPTION as Parameters<typeof fromJSON>[0], {
     keepCase: true,

@@ -1,9 +1,9 @@
-import { type Address, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
-import { duration, type ParameterTable, text, withParameters } from "../../core/parameters.js";
-import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../core/tls.js";
+import { knownEngineOptions } from "../../core/options.js";
+import { type Address, parseAddress, type UrlForm } from "../../engine-kit/address.js";
+import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../engine-kit/tls.js";
+import { duration, type ParameterTable, text, withParameters } from "../../engine-kit/url-parameters.js";
 
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */
@@ -24,7 +24,12 @@ export interface EtcdSettings {
   readonly timeoutMs: number;
 }
 
-const KNOWN = new Set<string>(["url", "tls", "prefix", "timeout"] satisfies (keyof EtcdOptions)[]);
+export const KNOWN: ReadonlySet<string> = new Set<string>([
+  "url",
+  "tls",
+  "prefix",
+  "timeout",
+] satisfies (keyof EtcdOptions)[]);
 const PARAMETERS: ParameterTable = {
   honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout") },
   withoutEffect: [],
@@ -40,7 +45,7 @@ const FORM: UrlForm = {
 };
 
 export function readEtcdOptions(given: EtcdOptions): EtcdSettings {
-  knownOptions(given, KNOWN, "etcd");
+  knownEngineOptions(given, KNOWN, "etcd");
   const { url, tls } = given;
   if (typeof url !== "string") throw invalidOption("etcd: give a url such as etcd://127.0.0.1:2379.");
   const { parameters, ...address } = parseAddress(FORM, url);

@@ -1,9 +1,9 @@
-import { describeHosts } from "../../core/address.js";
-import { nowMs } from "../../core/clock.js";
+import { nowMs, wasFrozen } from "../../core/clock.js";
 import { backendError, type LockError } from "../../core/errors.js";
+import { describeHosts } from "../../engine-kit/address.js";
 import { Endpoint } from "./endpoint.js";
-import { CODE, closedError, codeOf, etcdError, isVoid, wasNotReached } from "./errors.js";
-import { loadLibrary, type Metadata, methodOf, type Service, type Stream } from "./library.js";
+import { CODE, closedError, codeOf, etcdError, isBroken, isVoid, wasNotReached } from "./errors.js";
+import { type KeepAliveStream, loadLibrary, type Metadata, methodOf, type Service } from "./library.js";
 import { Login, type Token } from "./login.js";
 import type {
   LeaseResponse,
@@ -13,13 +13,20 @@ import type {
   RangeResponse,
   TxnRequest,
   TxnResponse,
-  WatchRequest,
-  WatchResponse,
 } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
 import { checkGrant, checkLease, checkRange, checkTxn } from "./replies.js";
+import { WatchStream } from "./watch-stream.js";
 
-export type WatchStream = Stream<WatchRequest, WatchResponse>;
+/** A server that has lost its leader ends the stream instead of keeping silent on it. */
+const WITH_LEADER = { hasleader: "true" };
+
+interface How {
+  readonly withToken?: boolean;
+  readonly repeatable?: boolean;
+}
+
+const REPEATABLE: How = { repeatable: true };
 
 export interface OpenedWatch {
   readonly stream: WatchStream;
@@ -31,7 +38,8 @@ export interface OpenedWatch {
 
 /**
  * The calls that are used, each bounded in time. One server is asked until it fails; then the next one. All
- * calls are idempotent, but only one that certainly was not executed is sent on by itself.
+ * calls are idempotent, but only one that certainly was not executed is sent on by itself; and, once, one that changes
+ * nothing and whose connection broke: the server, or what is in between, may have closed an idle one long ago.
  */
 export class EtcdRpc {
   readonly #settings: EtcdSettings;
@@ -54,7 +62,7 @@ export class EtcdRpc {
   }
 
   async range(request: RangeRequest): Promise<RangeResponse> {
-    return checkRange(await this.#call("KV", "Range", request));
+    return checkRange(await this.#call("KV", "Range", request, REPEATABLE));
   }
 
   async txn(request: TxnRequest): Promise<TxnResponse> {
@@ -62,7 +70,8 @@ export class EtcdRpc {
   }
 
   async grantLease(ttlS: number): Promise<LeaseResponse> {
-    return checkGrant(await this.#call("Lease", "LeaseGrant", { TTL: ttlS }));
+    // One that is granted twice ends by itself.
+    return checkGrant(await this.#call("Lease", "LeaseGrant", { TTL: ttlS }, REPEATABLE));
   }
 
   revokeLease(id: Long): Promise<unknown> {
@@ -70,18 +79,25 @@ export class EtcdRpc {
   }
 
   async timeToLive(id: Long, keys = false): Promise<LeaseRest> {
-    return checkLease(await this.#call<LeaseRest>("Lease", "LeaseTimeToLive", { ID: id, keys }), id);
+    const asked = this.#call<LeaseRest>("Lease", "LeaseTimeToLive", { ID: id, keys }, REPEATABLE);
+    return checkLease(await asked, id);
   }
 
   /** One question on a stream of its own, so that an answer can only be the answer to it. */
   async keepAlive(id: Long): Promise<LeaseResponse> {
+    const untilMs = nowMs() + this.#settings.timeoutMs;
+    return this.#keepAlive(id).catch((failure: unknown) => {
+      if (!isBroken((failure as LockError).cause) && !wasFrozen(untilMs)) throw failure;
+      return this.#keepAlive(id);
+    });
+  }
+
+  async #keepAlive(id: Long): Promise<LeaseResponse> {
     const endpoint = this.#endpoint();
     const token = this.#login?.token();
     const sentMs = nowMs();
     try {
-      const { timeoutMs } = this.#settings;
-      const method = ["Lease", "LeaseKeepAlive"] as const;
-      const stream = await this.#stream<{ ID: Long }, LeaseResponse>(endpoint, method, token, timeoutMs);
+      const stream = await this.#keepAliveStream(endpoint, token);
       const answer = await new Promise<LeaseResponse>((resolve, reject) => {
         stream.once("data", (answer: LeaseResponse) => {
           endpoint.heard();
@@ -104,7 +120,9 @@ export class EtcdRpc {
     const token = this.#login?.token();
     const sentMs = nowMs();
     try {
-      const stream = await this.#stream<WatchRequest, WatchResponse>(endpoint, ["Watch", "Watch"], token);
+      const method = methodOf(await loadLibrary(), "Watch", "Watch");
+      const headers = { ...WITH_LEADER, ...(token === undefined ? undefined : { token: await token }) };
+      const stream = new WatchStream(endpoint.watchTarget(headers), method);
       const refused = () => {
         if (token !== undefined) this.#login?.forget(token);
       };
@@ -119,9 +137,12 @@ export class EtcdRpc {
     for (const endpoint of this.#endpoints) endpoint.close();
   }
 
-  async #call<T>(service: Service, name: string, request: object, withToken = true): Promise<T> {
-    const untilMs = nowMs() + this.#settings.timeoutMs;
+  async #call<T>(service: Service, name: string, request: object, how: How = {}): Promise<T> {
+    const { withToken = true, repeatable = false } = how;
+    const { timeoutMs } = this.#settings;
+    let untilMs = nowMs() + timeoutMs;
     let renewed = false;
+    let repeats = repeatable ? 1 : 0;
     for (let attempt = 1; ; attempt++) {
       const endpoint = await this.#reachable();
       const token = withToken ? this.#login?.token() : undefined;
@@ -133,7 +154,10 @@ export class EtcdRpc {
       } catch (error) {
         const failure = this.#failed(endpoint, error, token, sentMs);
         if (isVoid(error) && token !== undefined && !renewed) renewed = true;
-        else if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs)
+        else if (repeats > 0 && (isBroken(error) || wasFrozen(untilMs))) {
+          repeats--;
+          if (wasFrozen(untilMs)) untilMs = nowMs() + timeoutMs;
+        } else if (!wasNotReached(error) || attempt >= this.#endpoints.length || nowMs() >= untilMs)
           throw failure;
       }
     }
@@ -148,7 +172,7 @@ export class EtcdRpc {
   ): Promise<object> {
     const method = methodOf(await loadLibrary(), service, name);
     const metadata = await this.#metadata(token);
-    const client = await endpoint.client();
+    const client = await endpoint.reached(untilMs);
     // gRPC counts in wall-clock time; a jump of it may end one call too early or too late.
     const deadline = Date.now() + Math.max(1, untilMs - nowMs());
     return new Promise((resolve, reject) => {
@@ -164,24 +188,18 @@ export class EtcdRpc {
     });
   }
 
-  async #stream<Request, Response>(
-    endpoint: Endpoint,
-    [service, name]: readonly [Service, string],
-    token: Token | undefined,
-    timeoutMs?: number,
-  ): Promise<Stream<Request, Response>> {
-    const method = methodOf(await loadLibrary(), service, name);
+  async #keepAliveStream(endpoint: Endpoint, token: Token | undefined): Promise<KeepAliveStream> {
+    const method = methodOf(await loadLibrary(), "Lease", "LeaseKeepAlive");
     const metadata = await this.#metadata(token);
-    // A server that has lost its leader ends the stream instead of keeping silent on it.
-    metadata.set("hasleader", "true");
-    const client = await endpoint.client();
+    for (const [name, value] of Object.entries(WITH_LEADER)) metadata.set(name, value);
+    const client = await endpoint.reached(nowMs() + this.#settings.timeoutMs);
     return client.makeBidiStreamRequest(
       method.path,
       method.requestSerialize,
       method.responseDeserialize,
       metadata,
-      timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
-    ) as Stream<Request, Response>;
+      { deadline: Date.now() + this.#settings.timeoutMs },
+    ) as KeepAliveStream;
   }
 
   async #metadata(token: Token | undefined): Promise<Metadata> {
@@ -192,14 +210,17 @@ export class EtcdRpc {
   }
 
   async #authenticate(user: { readonly name: string; readonly password: string }): Token {
-    return (await this.#call<{ token: string }>("Auth", "Authenticate", user, false)).token;
+    return (await this.#call<{ token: string }>("Auth", "Authenticate", user, { withToken: false })).token;
   }
 
   /** After a failure the next server is asked; one that did not answer gets a new connection. */
   #failed(endpoint: Endpoint, error: unknown, token: Token | undefined, sentMs: number): LockError {
     const code = codeOf(error);
     if (isVoid(error) && token !== undefined) this.#login?.forget(token);
-    if (code === CODE.unavailable) this.#moveFrom(endpoint);
+    if (code === CODE.unavailable) {
+      this.#moveFrom(endpoint);
+      endpoint.dropUnlessReady();
+    }
     if (code !== CODE.deadlineExceeded) return etcdError(error, this.#where);
     this.#moveFrom(endpoint);
     if (endpoint.renewIfSilent(sentMs)) this.#onSilence();

@@ -1,5 +1,6 @@
 import { nowMs, restMs, type Sent, sendingNow } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
+import { SingleFlight } from "../../core/single-flight.js";
 import { sessionKey } from "./keys.js";
 import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
@@ -23,11 +24,11 @@ export class Session {
   #proven: Sent;
   #epoch = 0;
   #gone = false;
-  #refreshing: Promise<ReadonlySet<string> | undefined> | undefined;
+  readonly #refreshing = new SingleFlight<ReadonlySet<string> | undefined>();
   #counting:
     | { readonly sinceMs: number; readonly keys: Promise<ReadonlySet<string> | undefined> }
     | undefined;
-  #callingOff: Promise<void> | undefined;
+  readonly #cancelling = new SingleFlight<void>();
 
   private constructor(
     private readonly rpc: EtcdRpc,
@@ -83,10 +84,7 @@ export class Session {
   /** Says whether it is still there. */
   async refresh(): Promise<boolean> {
     if (this.#counting !== undefined) return (await this.#counting.keys) !== undefined;
-    this.#refreshing ??= this.#refresh(false).finally(() => {
-      this.#refreshing = undefined;
-    });
-    return (await this.#refreshing) !== undefined;
+    return (await this.#refreshing.run(() => this.#refresh(false))) !== undefined;
   }
 
   /**
@@ -110,14 +108,11 @@ export class Session {
   }
 
   /** From here on, no claim that was sent before comes true. */
-  callOff(): Promise<void> {
-    this.#callingOff ??= this.#callOff().finally(() => {
-      this.#callingOff = undefined;
-    });
-    return this.#callingOff;
+  cancelPending(): Promise<void> {
+    return this.#cancelling.run(() => this.#cancelPending());
   }
 
-  async #callOff(): Promise<void> {
+  async #cancelPending(): Promise<void> {
     const { key, lease } = this;
     const { succeeded, responses } = await this.rpc.txn({
       compare: [this.unchanged()],

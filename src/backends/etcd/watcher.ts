@@ -1,4 +1,5 @@
 import { startTimer } from "../../core/timer.js";
+import { Backoff } from "../../engine-kit/backoff.js";
 import {
   EVENT_DELETE,
   type KeyValue,
@@ -7,7 +8,8 @@ import {
   NO_PUTS,
   type WatchResponse,
 } from "./messages.js";
-import type { EtcdRpc, WatchStream } from "./rpc.js";
+import type { EtcdRpc } from "./rpc.js";
+import type { WatchStream } from "./watch-stream.js";
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
@@ -47,7 +49,7 @@ export class Watcher {
   #stream: WatchStream | undefined;
   #opening = false;
   #lastId = 0;
-  #failures = 0;
+  readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -98,18 +100,18 @@ export class Watcher {
     try {
       const { stream, broke, refused } = await this.#rpc.openWatch();
       this.#stream = stream;
-      stream.on("data", (answer: WatchResponse) => {
-        if (this.#hear(answer)) return;
-        // This user may not read there, or its token has become old: with a new one, and not at once.
-        refused();
-        stream.cancel();
+      stream.listen({
+        heard: (answer) => {
+          if (this.#hear(answer)) return;
+          // This user may not read there, or its token has become old: with a new one, and not at once.
+          refused();
+          stream.cancel();
+        },
+        broke: () => {
+          if (this.#stream === stream) broke();
+          this.#broke(stream);
+        },
       });
-      const onBroken = () => {
-        if (this.#stream === stream) broke();
-        this.#broke(stream);
-      };
-      stream.on("error", onBroken);
-      stream.on("end", onBroken);
       if (this.#closed) stream.cancel();
       for (const [id, standing] of this.#standing) this.#create(stream, id, standing);
     } catch {
@@ -127,7 +129,7 @@ export class Watcher {
 
   #later(): void {
     if (this.#closed || this.#standing.size === 0) return;
-    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS);
+    const delayMs = this.#backoff.failedMs();
     this.#retry = startTimer(() => void this.#open(), delayMs).unref();
   }
 
@@ -143,7 +145,7 @@ export class Watcher {
       return true;
     }
     if (canceled) return false;
-    this.#failures = 0;
+    this.#backoff.reset();
     if (created && standing.from === undefined) {
       this.#unseen.set(watch_id, standing);
       void this.#look();

@@ -5,7 +5,6 @@ import type {
   Ending,
   Force,
   Gone,
-  Notification,
   Notify,
   Renewal,
   RenewRequest,
@@ -13,11 +12,11 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import { breathe } from "../../core/breath.js";
 import type { CellStore } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
+import { Queue, type ToNotify } from "../../engine-kit/queue.js";
+import { yieldTurn } from "../../engine-kit/yield-turn.js";
 import { MemoryCells } from "./cells.js";
-import { Resource, type StoredClaim } from "./resource.js";
 
 const TRAITS: Traits = {
   engine: "memory",
@@ -35,7 +34,7 @@ const FORCED_KEPT_MS = 60_000;
 
 /** What all memory backends of one name share. */
 class Store {
-  readonly resources = new Map<string, Resource>();
+  readonly queues = new Map<string, Queue>();
   readonly watchers = new Map<string, Notify>();
   readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
   readonly cells = new MemoryCells(() => this.nextTicket());
@@ -71,11 +70,11 @@ class MemoryBackend implements Backend {
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
-    const breath = breathe();
-    if (breath !== undefined) await breath;
+    const nextTurn = yieldTurn();
+    if (nextTurn !== undefined) await nextTurn;
     this.#forgetOne();
-    return this.#at(request.name, (resource, atMs) =>
-      resource.claim(
+    return this.#at(request.name, (queue, atMs) =>
+      queue.claim(
         request,
         atMs,
         () => this.#store.nextTicket(),
@@ -86,18 +85,18 @@ class MemoryBackend implements Backend {
 
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     return claims.map(({ name, id, ticket, ttlMs }) =>
-      this.#at(name, (resource, atMs) => resource.renew(id, ticket, ttlMs, atMs) ?? this.#gone(id)),
+      this.#at(name, (queue, atMs) => queue.renew(id, ticket, ttlMs, atMs) ?? this.#gone(id)),
     );
   }
 
-  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
-    return this.#at(claim.name, (resource, atMs) => {
-      const found = resource.find(claim.id);
-      if (found === undefined) return false;
-      const released = resource.release(found, ending !== undefined, atMs);
-      // Who is next learns by asking that the wait will be shorter than it was told.
-      if (found.left) this.#ring(resource.claims[resource.granted().length]?.id);
-      if (typeof ending === "object") this.#tellForced(found, ending, atMs);
+  async release(
+    { name, id }: { readonly name: string; readonly id: string },
+    ending?: Ending,
+  ): Promise<boolean> {
+    const force = typeof ending === "object" ? ending : undefined;
+    return this.#at(name, (queue, atMs, notify) => {
+      const released = queue.release(id, ending !== undefined, atMs, notify, force);
+      if (released && force !== undefined) this.#rememberForced(id, force, atMs);
       return released;
     });
   }
@@ -105,21 +104,21 @@ class MemoryBackend implements Backend {
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    const { resources } = this.#store;
+    const { queues } = this.#store;
     const names =
-      "name" in query ? [query.name] : [...resources.keys()].filter((name) => name.startsWith(query.prefix));
+      "name" in query ? [query.name] : [...queues.keys()].filter((name) => name.startsWith(query.prefix));
     for (const name of names.sort()) {
-      const record = this.#at(name, (resource, atMs) => ({
+      const record = this.#at(name, (queue, atMs) => ({
         name,
-        capacity: resource.capacity,
-        claims: resource.records(atMs).slice(0, "limit" in query ? query.limit : undefined),
+        capacity: queue.capacity,
+        claims: queue.records(atMs).slice(0, "limit" in query ? query.limit : undefined),
       }));
       if (record.claims.length > 0) yield record;
     }
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    this.#store.watchers.set(claim.id, ring);
+  watch(claim: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
+    this.#store.watchers.set(claim.id, notify);
     return () => void this.#store.watchers.delete(claim.id);
   }
 
@@ -127,47 +126,35 @@ class MemoryBackend implements Backend {
     // Others of the same name may still use the store.
   }
 
-  /** One atomic step: forget what has expired, act, and ring whom that let in. */
-  #at<T>(name: string, act: (resource: Resource, atMs: number) => T): T {
-    const { resources } = this.#store;
+  #at<T>(name: string, act: (queue: Queue, atMs: number, notify: (to: ToNotify) => void) => T): T {
+    const { queues } = this.#store;
     const atMs = nowMs();
-    const resource = resources.get(name) ?? new Resource(name);
-    resource.dropExpired(atMs);
-    const result = act(resource, atMs);
-    for (const claim of resource.granted()) {
-      if (claim.grantedAtMs !== undefined) continue;
-      // Where the grant starts a clock of its own, the claim itself has to ask for it.
-      if (!claim.fixed && claim.minHoldMs === 0) claim.grantedAtMs = atMs;
-      this.#ring(claim.id, { state: "granted", ticket: claim.ticket });
-    }
-    if (resource.claims.length > 0) resources.set(name, resource);
-    else resources.delete(name);
+    const queue = queues.get(name) ?? new Queue(name);
+    const { result, notify } = queue.step(atMs, (tell) => act(queue, atMs, tell));
+    for (const { id, notification } of notify)
+      queueMicrotask(() => this.#store.watchers.get(id)?.(notification));
+    if (queue.claims.length > 0) queues.set(name, queue);
+    else queues.delete(name);
     return result;
   }
 
-  /** A name whose claims have expired is not touched by anybody: each claim looks at one that was made long ago. */
+  /** A name whose claims have expired is not asked for again: each claim looks at one that was made long ago. */
   #forgetOne(): void {
-    const { resources } = this.#store;
-    const [name] = resources.keys();
+    const { queues } = this.#store;
+    const [name] = queues.keys();
     if (name === undefined) return;
     this.#at(name, () => undefined);
-    const resource = resources.get(name);
-    if (resource === undefined) return;
-    // To the end of the line of names.
-    resources.delete(name);
-    resources.set(name, resource);
+    const queue = queues.get(name);
+    if (queue === undefined) return;
+    // To the end of the names.
+    queues.delete(name);
+    queues.set(name, queue);
   }
 
-  #ring(id: string | undefined, news?: Notification): void {
-    if (id !== undefined) queueMicrotask(() => this.#store.watchers.get(id)?.(news));
-  }
-
-  #tellForced(claim: StoredClaim, force: Force, atMs: number): void {
+  #rememberForced(id: string, force: Force, atMs: number): void {
     const { forced } = this.#store;
-    for (const [id, { untilMs }] of forced) if (untilMs <= atMs) forced.delete(id);
-    const gone: Gone = { state: "gone", loss: "forced", ...force };
-    forced.set(claim.id, { gone, untilMs: atMs + FORCED_KEPT_MS });
-    this.#ring(claim.id, { ...gone, ticket: claim.ticket });
+    for (const [old, { untilMs }] of forced) if (untilMs <= atMs) forced.delete(old);
+    forced.set(id, { gone: { state: "gone", loss: "forced", ...force }, untilMs: atMs + FORCED_KEPT_MS });
   }
 
   #gone(id: string): Gone {

@@ -1,7 +1,7 @@
-import { describeHosts, type Host } from "../../core/address.js";
 import { invalidOption } from "../../core/errors.js";
-import { Patience } from "../../core/patience.js";
-import type { TlsSettings } from "../../core/tls.js";
+import { describeHosts, type Host } from "../../engine-kit/address.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import type { TlsSettings } from "../../engine-kit/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
 import { Hosts } from "../sql/hosts.js";
@@ -48,7 +48,7 @@ export async function openPool(settings: MysqlSettings): Promise<Pool<MysqlSessi
   const { createConnection } = await library();
   const hosts = new Hosts(address.hosts);
   const shareMs = hosts.shareOf(connectMs);
-  const share = new Patience(shareMs);
+  const share = new RequestTimeout(shareMs);
   const stoppers = new Map<string, RequestStopper>();
   const open = (lost: () => void) =>
     hosts.open(lost, (host, onLost) => {
@@ -66,7 +66,7 @@ export async function openPool(settings: MysqlSettings): Promise<Pool<MysqlSessi
 async function openOwn(
   make: () => OwnClient,
   where: string,
-  { share, timeoutMs }: { readonly share: Patience; readonly timeoutMs: number },
+  { share, timeoutMs }: { readonly share: RequestTimeout; readonly timeoutMs: number },
   stopper: RequestStopper,
   lost: () => void,
 ): Promise<OwnConnection<MysqlSession>> {

@@ -1,4 +1,4 @@
-import type { Row } from "../sql/link.js";
+import type { Row } from "../sql/connection.js";
 import {
   isRow,
   type Kind,

@@ -1,11 +1,14 @@
 import { backendError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
+import { asError } from "../../core/shape.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
+import { ENDED_POOL } from "../sql/errors.js";
 
 export const ENGINE = "MySQL";
 
 const PAGE = "docs/engines/mysql.md";
 const RIGHTS = `Give this user the rights that ${PAGE} lists; after an upgrade, run the migration of this release first.`;
+const UNREACHABLE = "Is the server running, and reachable from here?";
 const LOGIN =
   "Check the user name and the password. A user who has to use TLS needs ?sslmode=require in the URL.";
 
@@ -77,8 +80,9 @@ export function meaningOf(error: unknown): Meaning {
 
 export function explain(error: unknown): Explanation {
   const number = numberOf(error);
-  const unreachable = number === 0 ? "Is the server running, and reachable from here?" : undefined;
-  return { isServers: number !== 0, passes: PASSING.has(number), advice: ADVICE[number] ?? unreachable };
+  if (number !== 0) return { isServers: true, passes: PASSING.has(number), advice: ADVICE[number] };
+  const isEnded = asError(error).message === "Pool is closed.";
+  return { isServers: false, passes: !isEnded, advice: isEnded ? ENDED_POOL : UNREACHABLE };
 }
 
 function isFatal(error: unknown): boolean {

@@ -1,9 +1,9 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
-import { installed } from "../../core/installed.js";
-import { tlsCaveats } from "../../core/tls.js";
+import { installed } from "../../engine-kit/client-library.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
-import { PooledLink } from "../sql/pooled-link.js";
+import { PooledConnection } from "../sql/pooled-connection.js";
 import { migration as migrationOf } from "./dialect.js";
 import { mysqlDriver } from "./driver.js";
 import { type MysqlOptions, readMysqlOptions } from "./options.js";
@@ -31,7 +31,7 @@ export function mysql(options: MysqlOptions = {}): Backend {
   const settings = readMysqlOptions(options);
   const traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.target.address?.tls)] };
   return new SqlBackend({
-    link: new PooledLink(mysqlDriver(settings), settings),
+    connection: new PooledConnection(mysqlDriver(settings), settings),
     retentionMs: settings.retentionMs,
     client: () => (settings.target.address === undefined ? GIVEN : installed("mysql2")),
     traits: () => traits,

@@ -1,6 +1,6 @@
 import { LockError } from "../../core/errors.js";
-import { absent } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
+import { absent, type LowestVersions, refuseOlder } from "../../engine-kit/client-library.js";
 
 export interface MysqlQuery {
   readonly sql: string;
@@ -63,11 +63,16 @@ interface MysqlLibrary {
   createConnection(config: object): OwnClient;
 }
 
+export const LOWEST_VERSIONS: LowestVersions<"mysql2"> = { mysql2: "3.9.0" };
+
 /** The library is only needed by those who use this engine by URL. */
 export async function library(): Promise<MysqlLibrary> {
   const module = await mysql2();
-  if (module !== undefined) return module.default;
-  throw new LockError("unsupported", 'a mysql:// URL needs the package "mysql2": npm install mysql2.');
+  if (module === undefined) {
+    throw new LockError("unsupported", 'a mysql:// URL needs the package "mysql2": npm install mysql2.');
+  }
+  await refuseOlder("mysql2", LOWEST_VERSIONS);
+  return module.default;
 }
 
 async function mysql2(): Promise<{ readonly default: MysqlLibrary } | undefined> {

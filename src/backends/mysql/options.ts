@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { invalidOption } from "../../core/errors.js";
 import {
   readServerOptions,
+  SERVER_OPTIONS,
   type ServerKind,
   type ServerOptions,
   type ServerSettings,
@@ -20,6 +21,8 @@ export interface MysqlOptions extends ServerOptions {
 
 export type MysqlSettings = ServerSettings<MysqlPoolLike>;
 
+export const KNOWN: ReadonlySet<string> = new Set(SERVER_OPTIONS);
+
 const KIND: ServerKind = {
   engine: "mysql",
   isPool: isMysqlPool,
@@ -30,7 +33,7 @@ const KIND: ServerKind = {
     ["mariadb", 3306],
   ]),
   parameters: PARAMETERS,
-  own: [],
+  known: KNOWN,
 };
 
 export function readMysqlOptions(options: MysqlOptions): MysqlSettings {

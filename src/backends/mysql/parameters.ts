@@ -1,5 +1,11 @@
-import { accepted, type Parameter, type ParameterTable, text, words } from "../../core/parameters.js";
-import { tlsMode } from "../../core/tls.js";
+import { tlsMode } from "../../engine-kit/tls.js";
+import {
+  accepted,
+  type Parameter,
+  type ParameterTable,
+  text,
+  words,
+} from "../../engine-kit/url-parameters.js";
 import { DATABASE_PARAMETERS, type DatabaseSets, OTHER_TOOLS, SSL } from "../sql/parameters.js";
 
 type Sets = DatabaseSets | "schema";

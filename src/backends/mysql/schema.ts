@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { LockError } from "../../core/errors.js";
+import type { Row } from "../sql/connection.js";
 import type { SchemaDriver } from "../sql/driver.js";
 import { missingSchema, ReadOnlyServerError } from "../sql/errors.js";
-import type { Row } from "../sql/link.js";
 import { procedureName, quoted, rowsOf, statements } from "./dialect.js";
 import { busyError, charsetError, ENGINE, isWritable, meaningOf } from "./errors.js";
 import { AS_USUAL, type MysqlSession } from "./library.js";

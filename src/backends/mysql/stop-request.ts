@@ -1,4 +1,4 @@
-import type { Patience } from "../../core/patience.js";
+import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { Stop } from "../sql/pool.js";
 import { rowsOf } from "./dialect.js";
 import { isServers, isWritable } from "./errors.js";
@@ -63,30 +63,30 @@ export class RequestStopper {
   #open: Promise<OwnClient> | undefined;
   #users = 0;
 
-  async stop(make: () => OwnClient, thread: ServerThread, patience: Patience): Promise<Stop> {
+  async stop(make: () => OwnClient, thread: ServerThread, requestTimeout: RequestTimeout): Promise<Stop> {
     this.#users++;
     let client: OwnClient | undefined;
     try {
-      this.#open ??= opened(make, patience);
+      this.#open ??= opened(make, requestTimeout);
       client = await this.#open;
-      return await patience.bound(killOn(client.promise(), thread), asIs, noAnswer);
+      return await requestTimeout.bound(killOn(client.promise(), thread), asIs, noAnswer);
     } catch (error) {
       // A server that has no connection left is there.
       return isServers(error) ? "told" : "unreachable";
     } finally {
       if (--this.#users === 0) {
         this.#open = undefined;
-        if (client !== undefined) await goodbye(client, patience);
+        if (client !== undefined) await goodbye(client, requestTimeout);
       }
     }
   }
 }
 
-async function opened(make: () => OwnClient, patience: Patience): Promise<OwnClient> {
+async function opened(make: () => OwnClient, requestTimeout: RequestTimeout): Promise<OwnClient> {
   const client = make();
   client.on("error", () => {});
   try {
-    await patience.bound(connected(client), asIs, noAnswer);
+    await requestTimeout.bound(connected(client), asIs, noAnswer);
     return client;
   } catch (error) {
     client.stream.destroy();
@@ -94,8 +94,8 @@ async function opened(make: () => OwnClient, patience: Patience): Promise<OwnCli
   }
 }
 
-async function goodbye(client: OwnClient, patience: Patience): Promise<void> {
-  await patience.bound(closed(client, false), asIs, noAnswer).catch(() => client.stream.destroy());
+async function goodbye(client: OwnClient, requestTimeout: RequestTimeout): Promise<void> {
+  await requestTimeout.bound(closed(client, false), asIs, noAnswer).catch(() => client.stream.destroy());
 }
 
 async function killOn(session: MysqlSession, { identity, threadId }: ServerThread): Promise<Stop> {
@@ -120,12 +120,12 @@ export async function stopBorrowed(
   pool: MysqlPromisePool,
   thread: ServerThread,
   attempt: number,
-  patience: Patience,
+  requestTimeout: RequestTimeout,
 ): Promise<Stop> {
   const coming = pool.getConnection();
   let other: MysqlConnectionLike;
   try {
-    other = await patience.bound(coming, asIs, noAnswer);
+    other = await requestTimeout.bound(coming, asIs, noAnswer);
   } catch (error) {
     const gone = (late: MysqlConnectionLike) => late.release();
     coming.then(gone, () => undefined);
@@ -135,7 +135,7 @@ export async function stopBorrowed(
     return isBusy && attempt < BORROWED_TRIES ? "told" : "unreachable";
   }
   try {
-    const stop = await patience.bound(killOn(other, thread), asIs, noAnswer);
+    const stop = await requestTimeout.bound(killOn(other, thread), asIs, noAnswer);
     other.release();
     return stop;
   } catch {

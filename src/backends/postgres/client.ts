@@ -1,18 +1,20 @@
-import { describeHosts, type Host } from "../../core/address.js";
 import { invalidOption, LockError } from "../../core/errors.js";
-import { Patience } from "../../core/patience.js";
-import { socketTls } from "../../core/tls.js";
+import { describeHosts, type Host } from "../../engine-kit/address.js";
+import { refuseOlder } from "../../engine-kit/client-library.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { socketTls } from "../../engine-kit/tls.js";
 import type { DatabaseAddress } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
 import { Hosts } from "../sql/hosts.js";
 import { borrowedPool, type Lent, ordered, type Pool, stopPatience } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
 import { NEEDS_PG, requireChannelBinding } from "./channel-binding.js";
-import { ENGINE } from "./errors.js";
+import { ENGINE, SILENT } from "./errors.js";
 import { guarded } from "./guarded.js";
 import {
   type Connector,
   isPooledClient,
+  LOWEST_VERSIONS,
   type OwnClient,
   type PgClient,
   type PgClientLike,
@@ -72,6 +74,7 @@ function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: num
 async function pgConnector(address: DatabaseAddress): Promise<Connector | undefined> {
   const library = await pgLibrary();
   if (library === undefined) return undefined;
+  await refuseOlder("pg", LOWEST_VERSIONS);
   const { channelBinding } = address.parameters as PostgresParameters;
   const make = (host: Host, timeoutMs: number) => {
     const config = configOf(address, host, timeoutMs);
@@ -83,8 +86,8 @@ async function pgConnector(address: DatabaseAddress): Promise<Connector | undefi
   return {
     library: "pg",
     make,
-    cancel: (client, host, patience) =>
-      sendCancel(make(host, patience.timeoutMs), client as PgClient, patience),
+    cancel: (client, host, requestTimeout) =>
+      sendCancel(make(host, requestTimeout.timeoutMs), client as PgClient, requestTimeout),
     // In the middle of a question the library does not say goodbye.
     destroy: (client) => (client as PgClient).connection?.stream.destroy(),
   };
@@ -134,8 +137,8 @@ async function ownPool(
   const connector = await connectorOf(settings, address);
   onLibrary(connector.library);
   const hosts = new Hosts(address.hosts);
-  const share = new Patience(hosts.shareOf(connectMs));
-  const stopping = { ender: new SessionEnder(), patience: stopPatience(timeoutMs) };
+  const share = new RequestTimeout(hosts.shareOf(connectMs));
+  const stopping = { ender: new SessionEnder(), requestTimeout: stopPatience(timeoutMs) };
   const open = (lost: () => void) =>
     hosts.open(lost, (host, onLost) => openOwn(connector, host, share, stopping, onLost));
   return new SmallPool({ most, timeoutMs }, open, () => closedError(ENGINE));
@@ -144,13 +147,13 @@ async function ownPool(
 /** The one that listens, apart from the others: it is in use all the time, and keeps no program from ending. */
 export function listenerPool(settings: PostgresSettings, address: DatabaseAddress): ListenerPool {
   const { timeoutMs, where } = settings;
-  const patience = new Patience(timeoutMs);
+  const requestTimeout = new RequestTimeout(timeoutMs);
   let opening: Promise<Pool<PgClientLike>> | undefined;
   return {
     lend: async () => {
       opening ??= ownPool(settings, address, 1);
       const pool = await opening;
-      const lent = await ordered(pool, patience, () => lateError(ENGINE, where, timeoutMs));
+      const lent = await ordered(pool, requestTimeout, () => lateError(ENGINE, where, timeoutMs));
       (lent.connection as OwnClient).unref();
       return {
         ...lent,
@@ -168,7 +171,7 @@ export function listenerPool(settings: PostgresSettings, address: DatabaseAddres
 async function openOwn(
   connector: Connector,
   host: Host,
-  share: Patience,
+  share: RequestTimeout,
   stopping: Stopping,
   lost: () => void,
 ): Promise<OwnConnection<PgClientLike>> {
@@ -185,13 +188,13 @@ async function openOwn(
     await client.connect();
     return sessionOf(client);
   };
-  const cancel = () => connector.cancel(client, host, stopping.patience);
+  const cancel = () => connector.cancel(client, host, stopping.requestTimeout);
   try {
     // All of it within the share of this host: the next one may be the primary.
     const { session, isReadOnly } = await share.bound(
       opened(),
       (error) => error as Error,
-      () => lateError(ENGINE, where, share.timeoutMs),
+      () => lateError(ENGINE, where, share.timeoutMs, SILENT),
     );
     if (isReadOnly) throw new ReadOnlyServerError(ENGINE, where);
     return {
@@ -208,7 +211,7 @@ async function openOwn(
 }
 
 function poolOf(pool: PgPoolLike, timeoutMs: number): Pool<PgPooledClient> {
-  const stopping = { ender: new SessionEnder(), patience: stopPatience(timeoutMs) };
+  const stopping = { ender: new SessionEnder(), requestTimeout: stopPatience(timeoutMs) };
   // Asked once per connection of the pool.
   const sessions = new WeakMap<PgPooledClient, ServerSession | undefined>();
   return borrowedPool({

@@ -1,6 +1,6 @@
-import { listIn } from "../../core/reply.js";
 import { partOf } from "../../core/shape.js";
-import type { Row } from "../sql/link.js";
+import { listIn } from "../../engine-kit/reply.js";
+import type { Row } from "../sql/connection.js";
 import { readBy, textOf } from "../sql/replies.js";
 import {
   isRow,
@@ -78,7 +78,7 @@ export function migration(schema: string, { withSchema = true } = {}): string {
     ...(withSchema ? [`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)};`] : []),
     translated(sql.schema, schema),
     // Called by the others only, with their rights and settings.
-    functionOf(schema, "ring", "v_name text, v_now_us bigint, v_hint integer", "void", sql.ring, ""),
+    functionOf(schema, "ring", "v_name text, v_now_us bigint, v_hint integer", "void", sql.notify, ""),
     ...ROUTINES.map((routine) => routineOf(schema, routine)),
     translated(
       `INSERT INTO @revisions VALUES (${REVISION}, ${BREAKING}) ON CONFLICT (revision) DO NOTHING;`,

@@ -1,14 +1,26 @@
 import { LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
+import { asError } from "../../core/shape.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
-import { codeOf } from "../sql/errors.js";
+import { codeOf, ENDED_POOL } from "../sql/errors.js";
 
 export const ENGINE = "PostgreSQL";
 
 const PAGE = "docs/engines/postgres.md";
 
+const ENDED = /^Cannot use a pool after calling end/;
 const WANTS_TLS =
   "The server wants TLS: add ?sslmode=require to the URL, or ?sslmode=no-verify if its certificate is self-signed.";
+
+/** Of a server that says nothing to a new connection. */
+export const SILENT =
+  "Is the server running and reachable from here, and is it PostgreSQL that listens at this port?";
+
+/** What `pg` says, which has no code, by its words. */
+const WORDS: readonly (readonly [RegExp, string])[] = [
+  [/^timeout expired$|^received invalid response/, SILENT],
+  [ENDED, ENDED_POOL],
+];
 
 /** What SQLSTATEs mean to whoever runs the program; the first that fits. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
@@ -21,6 +33,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^25006/, "This server is a replica, or read-only; connect to the primary."],
   [/^53100/, "The disk of the server is full. Make room; until then no lock can be taken or renewed."],
   [/^53300/, "The server has no connection left; raise max_connections, or put a pooler in front."],
+  [/^CONNECT_TIMEOUT/, SILENT],
   [
     /^(ECONN|CONNECT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ETIMEDOUT)/,
     "Is the server running, and reachable from here?",
@@ -67,10 +80,13 @@ function wantsTls(error: unknown): boolean {
 export function explain(error: unknown): Explanation {
   const code = codeOf(error);
   if (wantsTls(error)) return { isServers: true, passes: false, advice: WANTS_TLS };
+  const { message } = asError(error);
+  const told =
+    code === "" ? WORDS.find(([words]) => words.test(message)) : ADVICE.find(([codes]) => codes.test(code));
   return {
     isServers: isServers(error),
-    passes: PASSING.test(code),
-    advice: ADVICE.find(([pattern]) => pattern.test(code))?.[1],
+    passes: isServers(error) ? PASSING.test(code) : !ENDED.test(message),
+    advice: told?.[1],
   };
 }
 

@@ -1,17 +1,17 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
-import { installed } from "../../core/installed.js";
-import { tlsCaveats } from "../../core/tls.js";
+import { installed } from "../../engine-kit/client-library.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
 import type { Lent } from "../sql/pool.js";
-import { PooledLink } from "../sql/pooled-link.js";
-import type { Watching } from "../sql/watching.js";
-import { Bell } from "./bell.js";
+import { PooledConnection } from "../sql/pooled-connection.js";
+import type { WaiterRegistry } from "../sql/waiter-registry.js";
 import { type ListenerPool, listenerPool } from "./client.js";
 import { migration as migrationOf } from "./dialect.js";
 import { postgresDriver } from "./driver.js";
 import type { PgClientLike } from "./library.js";
+import { Notifications } from "./notifications.js";
 import { type PostgresOptions, type PostgresSettings, readPostgresOptions } from "./options.js";
 
 export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery, PgSession } from "./library.js";
@@ -26,28 +26,28 @@ export function postgres(options: PostgresOptions = {}): Backend {
   const onLibrary = (name: string) => {
     library = name;
   };
-  const link = new PooledLink(postgresDriver(settings, onLibrary), settings);
-  const lend = () => link.lend();
+  const connection = new PooledConnection(postgresDriver(settings, onLibrary), settings);
+  const lend = () => connection.lend();
   const listener: ListenerPool =
     target.address === undefined
       ? { lend: lend as () => Promise<Lent<PgClientLike>>, end: async () => {} }
       : listenerPool(settings, target.address);
-  let bell: Bell | undefined;
-  const listening = (watching: Watching, poller: Poller) => {
-    const made = new Bell({ listener, lend }, settings, watching, poller);
-    link.onMove(() => made.reconnect());
-    bell = made;
+  let notifications: Notifications | undefined;
+  const listening = (watching: WaiterRegistry, poller: Poller) => {
+    const made = new Notifications({ listener, lend }, settings, watching, poller);
+    connection.onMove(() => made.reconnect());
+    notifications = made;
     return made;
   };
   return new SqlBackend({
-    link,
+    connection,
     retentionMs: settings.retentionMs,
     client: () => {
       if (target.address === undefined || settings.sql !== undefined) return GIVEN;
       return library === undefined ? undefined : installed(library);
     },
-    traits: () => traitsOf(listen && bell?.deaf !== true, settings),
-    ...(listen ? { bell: listening } : undefined),
+    traits: () => traitsOf(listen && notifications?.deaf !== true, settings),
+    ...(listen ? { notifications: listening } : undefined),
   });
 }
 

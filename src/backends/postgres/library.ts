@@ -1,7 +1,7 @@
-import type { Host } from "../../core/address.js";
-import { absent } from "../../core/installed.js";
-import type { Patience } from "../../core/patience.js";
 import { hasMethods, partOf } from "../../core/shape.js";
+import type { Host } from "../../engine-kit/address.js";
+import { absent, type LowestVersions } from "../../engine-kit/client-library.js";
+import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { Stop } from "../sql/pool.js";
 
 export interface PgQuery {
@@ -78,7 +78,7 @@ export interface Connector {
   readonly library: "pg" | "postgres";
   make(host: Host, timeoutMs: number): OwnClient;
   /** Sends a cancel request for what runs on it, which takes none of the server's connections. */
-  cancel(client: OwnClient, host: Host, patience: Patience): Promise<Stop>;
+  cancel(client: OwnClient, host: Host, requestTimeout: RequestTimeout): Promise<Stop>;
   /** Without a goodbye. */
   destroy(client: OwnClient): void;
 }
@@ -132,6 +132,8 @@ type WireEvent =
   | "authenticationSASL"
   | "authenticationSASLFinal"
   | "authenticationOk";
+
+export const LOWEST_VERSIONS: LowestVersions<Connector["library"]> = { pg: "8.11.0", postgres: "3.4.5" };
 
 /** None if it is not installed. */
 export async function pgLibrary(): Promise<PgLibrary | undefined> {

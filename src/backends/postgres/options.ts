@@ -1,9 +1,9 @@
 import { invalidOption } from "../../core/errors.js";
-import { isObject } from "../../core/options.js";
 import { partOf } from "../../core/shape.js";
 import {
   type DatabaseAddress,
   readServerOptions,
+  SERVER_OPTIONS,
   type ServerKind,
   type ServerOptions,
   type ServerSettings,
@@ -31,6 +31,8 @@ export interface PostgresSettings extends ServerSettings<PgPoolLike> {
   readonly sql: PostgresJsSql | undefined;
 }
 
+export const KNOWN: ReadonlySet<string> = new Set([...SERVER_OPTIONS, "sql", "listen"]);
+
 const KIND: ServerKind = {
   engine: "postgres",
   isPool: isPgPool,
@@ -41,12 +43,12 @@ const KIND: ServerKind = {
     ["postgresql", 5432],
   ]),
   parameters: PARAMETERS,
-  own: ["sql", "listen"],
+  known: KNOWN,
 };
 
 export function readPostgresOptions(given: PostgresOptions): PostgresSettings {
-  isObject(given, KIND.engine);
-  const known = given.sql === undefined ? undefined : addressOf(given.sql, given);
+  const sqlGiven = partOf(given, "sql");
+  const known = sqlGiven === undefined ? undefined : addressOf(sqlGiven, given);
   const { settings, options } = readServerOptions<PgPoolLike, PostgresOptions>(KIND, given, known);
   const { sql, listen = true } = options;
   if (typeof listen !== "boolean") throw invalidOption("listen: must be true or false.");

@@ -1,4 +1,12 @@
-import { accepted, flag, type ParameterTable, seconds, text, whole, words } from "../../core/parameters.js";
+import {
+  accepted,
+  flag,
+  type ParameterTable,
+  seconds,
+  text,
+  whole,
+  words,
+} from "../../engine-kit/url-parameters.js";
 import {
   DATABASE_PARAMETERS,
   type DatabaseSets,

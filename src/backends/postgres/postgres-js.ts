@@ -1,13 +1,13 @@
 import { EventEmitter } from "node:events";
 import { connect as connectSocket, type Socket } from "node:net";
-import type { Host } from "../../core/address.js";
 import { nowMs } from "../../core/clock.js";
 import { LockError } from "../../core/errors.js";
-import { absent } from "../../core/installed.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
+import type { Host } from "../../engine-kit/address.js";
+import { absent, refuseOlder } from "../../engine-kit/client-library.js";
 import type { Stop } from "../sql/pool.js";
-import type { Connector, OwnClient, PgQuery } from "./library.js";
+import { type Connector, LOWEST_VERSIONS, type OwnClient, type PgQuery } from "./library.js";
 
 /** What we use of `sql`, as `postgres()` of postgres.js makes it. */
 export interface PostgresJsSql {
@@ -95,6 +95,7 @@ export async function connectorBySql(sql: PostgresJsSql): Promise<Connector> {
 export async function postgresJsConnector(address: PostgresJsAddress): Promise<Connector | undefined> {
   const library = await postgresJs();
   if (library === undefined) return undefined;
+  await refuseOlder("postgres", LOWEST_VERSIONS);
   const {
     hosts: [first],
     ssl,

@@ -1,5 +1,5 @@
-import { Patience } from "../../core/patience.js";
 import { startTimer } from "../../core/timer.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { lateError } from "../sql/errors.js";
 import type { Lent } from "../sql/pool.js";
 import { ENGINE } from "./errors.js";
@@ -19,20 +19,20 @@ export interface ProbeSettings {
 /** Asks by a connection that was lent, within the time that a request may take. */
 export class BoundedAsking {
   readonly #where: string;
-  readonly #patience: Patience;
+  readonly #requestTimeout: RequestTimeout;
 
   constructor({ where, timeoutMs }: ProbeSettings) {
     this.#where = where;
-    this.#patience = new Patience(timeoutMs);
+    this.#requestTimeout = new RequestTimeout(timeoutMs);
   }
 
   async ask(lent: Lent<PgSession>, query: PgQuery): Promise<readonly unknown[]> {
     const asked = lent.connection.query(query);
     const late = () => {
       lent.abandon(asked);
-      return lateError(ENGINE, this.#where, this.#patience.timeoutMs);
+      return lateError(ENGINE, this.#where, this.#requestTimeout.timeoutMs);
     };
-    return (await this.#patience.bound(asked, (error) => error as Error, late)).rows;
+    return (await this.#requestTimeout.bound(asked, (error) => error as Error, late)).rows;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Patience } from "../../core/patience.js";
+import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { codeOf } from "../sql/errors.js";
 import type { Stop } from "../sql/pool.js";
 import {
@@ -45,7 +45,7 @@ export interface OtherWay {
 /** What all connections of a pool share to stop requests. */
 export interface Stopping {
   readonly ender: SessionEnder;
-  readonly patience: Patience;
+  readonly requestTimeout: RequestTimeout;
 }
 
 /**
@@ -56,10 +56,10 @@ export async function stopRequest(
   { cancel, make }: OtherWay,
   session: ServerSession | undefined,
   attempt: number,
-  { ender, patience }: Stopping,
+  { ender, requestTimeout }: Stopping,
 ): Promise<Stop> {
-  if (attempt <= CANCELS) return bounded(cancel(), patience);
-  return session === undefined ? "absent" : ender.end(make, session, patience);
+  if (attempt <= CANCELS) return bounded(cancel(), requestTimeout);
+  return session === undefined ? "absent" : ender.end(make, session, requestTimeout);
 }
 
 /** The same for a connection of the caller's pool, by clients that are made as the pool makes them. */
@@ -73,7 +73,7 @@ export async function stopBorrowed(
   if (typeof pool.Client !== "function") return "absent";
   const Client = pool.Client as new (options: unknown) => OwnClient & CancelCourier;
   const make = () => new Client(pool.options);
-  const cancel = () => sendCancel(make(), target, stopping.patience);
+  const cancel = () => sendCancel(make(), target, stopping.requestTimeout);
   return stopRequest({ cancel, make }, session, attempt, stopping);
 }
 
@@ -81,15 +81,19 @@ export async function stopBorrowed(
 export class SessionEnder {
   #last: Promise<unknown> = Promise.resolve();
 
-  end(make: () => OwnClient, session: ServerSession, patience: Patience): Promise<Stop> {
-    const ended = this.#last.then(() => terminate(make(), session, patience));
+  end(make: () => OwnClient, session: ServerSession, requestTimeout: RequestTimeout): Promise<Stop> {
+    const ended = this.#last.then(() => terminate(make(), session, requestTimeout));
     this.#last = ended.catch(() => undefined);
     return ended;
   }
 }
 
 /** "told" as soon as the server has closed the connection of the cancel request, which it does when it has acted. */
-export function sendCancel(courier: CancelCourier, target: CancelTarget, patience: Patience): Promise<Stop> {
+export function sendCancel(
+  courier: CancelCourier,
+  target: CancelTarget,
+  requestTimeout: RequestTimeout,
+): Promise<Stop> {
   const { connection, host = "", port = 0, ssl } = courier;
   const { processID, secretKey } = target;
   if (connection === undefined || typeof processID !== "number" || typeof secretKey !== "number") {
@@ -109,14 +113,14 @@ export function sendCancel(courier: CancelCourier, target: CancelTarget, patienc
     if (host.startsWith("/")) connection.connect(`${host}/.s.PGSQL.${port}`);
     else connection.connect(port, host);
   });
-  return bounded(told, patience, () => connection.stream.destroy());
+  return bounded(told, requestTimeout, () => connection.stream.destroy());
 }
 
 /** Ends the server process of a request that cannot be cancelled, if it is there. */
 async function terminate(
   client: OwnClient,
   { pid, started }: ServerSession,
-  patience: Patience,
+  requestTimeout: RequestTimeout,
 ): Promise<Stop> {
   const text =
     "SELECT pg_terminate_backend(pid) AS told FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2";
@@ -132,11 +136,11 @@ async function terminate(
     }
   };
   try {
-    return await bounded(ask(), patience);
+    return await bounded(ask(), requestTimeout);
   } finally {
     // Waited for, so that the next one does not come beside it; and cut off, if the server does not answer.
     const over = client.end().then((): Stop => "told");
-    if ((await bounded(over, patience)) !== "told") cutOff(client);
+    if ((await bounded(over, requestTimeout)) !== "told") cutOff(client);
   }
 }
 
@@ -145,10 +149,10 @@ function cutOff(client: OwnClient & CancelCourier & { destroy?(): void }): void 
   else client.connection.stream.destroy();
 }
 
-async function bounded(work: Promise<Stop>, patience: Patience, late = () => {}): Promise<Stop> {
+async function bounded(work: Promise<Stop>, requestTimeout: RequestTimeout, late = () => {}): Promise<Stop> {
   const tooLate = () => {
     late();
     return new Error("no answer");
   };
-  return patience.bound(work, asIs, tooLate).catch((): Stop => "unreachable");
+  return requestTimeout.bound(work, asIs, tooLate).catch((): Stop => "unreachable");
 }

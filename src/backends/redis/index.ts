@@ -1,3 +1,9 @@
+import { type RedisClient, runScript, type Script, scanKeys } from "../../clients/redis/client.js";
+import { RedisConnection } from "../../clients/redis/connection.js";
+import { lockPattern, nameOfKey, notificationChannel } from "../../clients/redis/key-names.js";
+import { Notifications } from "../../clients/redis/notifications.js";
+import type { RedisSettings } from "../../clients/redis/options.js";
+import { readReply } from "../../clients/redis/replies.js";
 import type {
   Answer,
   Backend,
@@ -12,22 +18,21 @@ import type {
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
 import { backendError } from "../../core/errors.js";
-import { bitIn } from "../../core/reply.js";
-import { TicketFloor } from "../../core/ticket-floor.js";
-import { tlsCaveats } from "../../core/tls.js";
-import { Bell } from "./bell.js";
+import { forceText } from "../../engine-kit/force-notice.js";
+import { bitIn } from "../../engine-kit/reply.js";
+import { TicketFloor } from "../../engine-kit/ticket-floor.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
 import { RedisCells } from "./cells.js";
 import { ClaimArgs, toUs } from "./claim-args.js";
-import { type RedisClient, runScript, SCRIPTS, type Script } from "./client.js";
-import { bellChannel, cellKey, LockKeyring, lockPattern, nameOfKey } from "./keys.js";
-import { RedisLink } from "./link.js";
-import { tryFewerKeys } from "./migration.js";
-import { type RedisOptions, type RedisSettings, readRedisOptions } from "./options.js";
-import { Replication } from "./replication.js";
-import { readAnswer, readPage, readRenewals, readReply } from "./replies.js";
+import { cellKey, LockKeyring } from "./keys.js";
+import { type RedisOptions, readRedisOptions } from "./options.js";
+import { replicasThatHave } from "./replication.js";
+import { readAnswer, readPage, readRenewals } from "./replies.js";
+import { SCRIPTS } from "./scripts.js";
+import { tryFewerKeys } from "./slot-migration.js";
 
-export type { IoredisLike } from "./ioredis.js";
-export type { NodeRedisLike } from "./node-redis.js";
+export type { IoredisLike } from "../../clients/redis/ioredis.js";
+export type { NodeRedisLike } from "../../clients/redis/node-redis.js";
 export type { RedisOptions } from "./options.js";
 
 /** Claims that one script looks at: a long queue must not keep the server busy. */
@@ -38,15 +43,19 @@ export function redis(options: RedisOptions = {}): Backend {
   return new RedisBackend(readRedisOptions(options));
 }
 
+/** Which client has carried out a request. */
+interface Writer {
+  client?: RedisClient;
+}
+
 class RedisBackend implements Backend {
   readonly traits: Traits;
   readonly cells: CellStore;
   readonly #settings: RedisSettings;
-  readonly #link: RedisLink;
+  readonly #connection: RedisConnection;
   /** Waiting for replicas blocks a connection: renewals must not stand in line behind it. */
-  readonly #claimLink: RedisLink;
-  readonly #replication = new Replication();
-  readonly #bell: Bell;
+  readonly #claimConnection: RedisConnection;
+  readonly #notifications: Notifications;
   readonly #keys: LockKeyring;
   /** One for all servers of a cluster: where their clocks differ, the one that is ahead counts for all. */
   readonly #floor = new TicketFloor();
@@ -57,16 +66,19 @@ class RedisBackend implements Backend {
     this.traits = traitsOf(settings);
     this.#keys = new LockKeyring(settings.prefix);
     this.cells = new RedisCells((...asked) => this.#runCell(...asked), settings, this.#floor);
-    this.#link = new RedisLink(settings, () => this.#bell.renew());
-    this.#claimLink = settings.replicas > 0 ? new RedisLink(settings, () => {}) : this.#link;
-    this.#bell = new Bell(bellChannel(settings.prefix), settings.timeoutMs, async (channel, onMessage) =>
-      (await this.#link.client()).subscribe(channel, onMessage),
+    this.#connection = new RedisConnection(settings, () => this.#notifications.renew());
+    this.#claimConnection =
+      settings.replicas > 0 ? new RedisConnection(settings, () => {}) : this.#connection;
+    this.#notifications = new Notifications(
+      notificationChannel(settings.prefix),
+      settings.timeoutMs,
+      async (channel, onMessage) => (await this.#connection.client()).subscribe(channel, onMessage),
     );
-    this.#claimArgs = new ClaimArgs(this.#bell.channel, settings.retentionMs);
+    this.#claimArgs = new ClaimArgs(this.#notifications.channel, settings.retentionMs);
   }
 
   get client(): string | undefined {
-    return this.#link.library;
+    return this.#connection.library;
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
@@ -76,18 +88,27 @@ class RedisBackend implements Backend {
     const args = this.#claimArgs.of(request, first ? this.#floor.lowest() : 0);
     const touched = first ? keys.usual : keys.all;
     const read = (reply: unknown) => readAnswer(reply, grantMs);
-    const answer = await this.#run(SCRIPTS.claim, touched, args, read, this.#claimLink);
+    const replicated = this.#settings.replicas > 0;
+    const by: Writer = {};
+    const answer = await this.#run(
+      SCRIPTS.claim,
+      touched,
+      args,
+      read,
+      this.#claimConnection,
+      !replicated,
+      by,
+    );
     if (first && "ticket" in answer) this.#floor.observe(answer.ticket);
-    if ("ticket" in answer) this.#claimLink.wrote();
-    if (answer.state === "granted" && this.#settings.replicas > 0)
-      await this.#replicate(request.name, keys.head);
+    if ("ticket" in answer) this.#claimConnection.wrote();
+    if (answer.state === "granted" && replicated) await this.#replicate(request.name, keys.head, by);
     return answer;
   }
 
   /** Renewals of many locks share a script, except where a cluster keeps the locks apart. */
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     if (claims.length === 0) return [];
-    const { clustered } = await this.#link.client();
+    const { clustered } = await this.#connection.client();
     if (!clustered) return this.#renewTogether(claims);
     // A node that is down must not cost the locks of the other nodes their renewal.
     const unknown = (error: unknown): readonly Renewal[] => [{ state: "unknown", error }];
@@ -101,7 +122,7 @@ class RedisBackend implements Backend {
     const all = [String(this.#settings.retentionMs), ...args];
     const read = (reply: unknown) => readRenewals(reply, claims.length);
     const renewals = await this.#run(SCRIPTS.renew, keys, all, read);
-    if (renewals.some(({ state }) => state !== "gone")) this.#link.wrote();
+    if (renewals.some(({ state }) => state !== "gone")) this.#connection.wrote();
     return renewals;
   }
 
@@ -109,11 +130,12 @@ class RedisBackend implements Backend {
     const keys = this.#keys.of(claim.name);
     const args = [claim.id, String(this.#settings.retentionMs)];
     const forced = typeof ending === "object";
-    if (forced) args.push(JSON.stringify({ reason: ending.reason, by: ending.by }));
+    if (forced) args.push(forceText(ending));
     else if (ending !== undefined) args.push(ending);
     const touched = forced ? keys.all : keys.usual;
-    const wasThere = await this.#run(SCRIPTS.release, touched, args, bitIn);
-    if (wasThere) this.#link.wrote();
+    // Repeated, it would say that the claim was not there. Core tries a release again, and knows that.
+    const wasThere = await this.#run(SCRIPTS.release, touched, args, bitIn, this.#connection, false);
+    if (wasThere) this.#connection.wrote();
     return wasThere;
   }
 
@@ -127,12 +149,10 @@ class RedisBackend implements Backend {
     }
     const { prefix } = this.#settings;
     const seen = new Set<string>();
-    const client = await this.#link.client();
-    for await (const batch of this.#link.each(
-      client.scan(lockPattern(client.keyPrefix, prefix, query.prefix)),
-    )) {
+    const pattern = (keyPrefix: string) => lockPattern(keyPrefix, prefix, query.prefix);
+    for await (const batch of this.#connection.each((client) => scanKeys(client, pattern))) {
       const names = batch
-        .map((key) => nameOfKey(prefix, key.slice(client.keyPrefix.length)))
+        .map((key) => nameOfKey(prefix, key))
         .filter((name) => name?.startsWith(query.prefix) && !seen.has(name)) as string[];
       for (const name of names) seen.add(name);
       const records = await Promise.all(names.map((name) => this.#record(name)));
@@ -156,16 +176,16 @@ class RedisBackend implements Backend {
 
   watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
     // With replicas to be asked, a ring alone is no proof: the claim has to ask and wait for them.
-    return this.#bell.watch(
+    return this.#notifications.watch(
       claim.id,
       this.#settings.replicas === 0 ? ring : (news) => ring(news?.state === "granted" ? undefined : news),
     );
   }
 
   async close(): Promise<void> {
-    this.#bell.close();
-    const links = new Set([this.#link, this.#claimLink]);
-    await Promise.all([...links].map((link) => link.close()));
+    this.#notifications.close();
+    const links = new Set([this.#connection, this.#claimConnection]);
+    await Promise.all([...links].map((connection) => connection.close()));
   }
 
   #run<T>(
@@ -173,13 +193,16 @@ class RedisBackend implements Backend {
     keys: readonly string[],
     args: readonly string[],
     read: (reply: unknown) => T,
-    link = this.#link,
+    connection = this.#connection,
+    repeatable = true,
+    by?: Writer,
   ): Promise<T> {
-    const asked = link.use((client) => {
+    const asked = connection.use((client) => {
+      if (by !== undefined) by.client = client;
       const answered = runScript(client, script, keys, args);
       if (!client.clustered) return answered;
       return answered.catch((error: unknown) => tryFewerKeys(error, client, script, keys, args));
-    });
+    }, repeatable);
     return asked.then((reply) => readReply(reply, read));
   }
 
@@ -191,21 +214,28 @@ class RedisBackend implements Backend {
   ): Promise<T> {
     const key = cellKey(this.#settings.prefix, name);
     const keys = change === undefined ? [key] : [key, `${key}:${change}`];
-    const link = change === undefined ? this.#link : this.#claimLink;
-    const answer = await this.#run(SCRIPTS.cell, keys, args, read, link);
+    const connection = change === undefined ? this.#connection : this.#claimConnection;
+    const by: Writer = {};
+    // The server remembers a change for the time of one request only: a repetition could come later, and do it twice.
+    const answer = await this.#run(SCRIPTS.cell, keys, args, read, connection, change === undefined, by);
     if (change !== undefined && answer !== undefined && this.#settings.replicas > 0)
-      await this.#replicate(name, key);
+      await this.#replicate(name, key, by);
     return answer;
   }
 
-  /** Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. */
-  async #replicate(name: string, key: string): Promise<void> {
+  /**
+   * Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. Only the
+   * connection that wrote the claim can ask for that: on any other one, WAIT tells of something else.
+   */
+  async #replicate(name: string, key: string, by: Writer): Promise<void> {
     const { replicas, timeoutMs } = this.#settings;
-    const seen = await this.#claimLink.use((client: RedisClient) => {
+    const askWriter = (client: RedisClient) => {
+      if (client !== by.client) throw new Error("the connection that wrote this is gone");
       // So short that a claim behind it, and its own question, still have their time.
       const ask = () => client.waitForReplicas(key, replicas, Math.ceil(timeoutMs / 4));
-      return client.clustered ? ask() : this.#replication.seen(ask);
-    });
+      return client.clustered ? ask() : replicasThatHave(client, ask);
+    };
+    const seen = await this.#claimConnection.use(askWriter, false);
     if (seen >= replicas) return;
     // Who is not granted withdraws; who asks again waits for the replicas again.
     throw backendError(`only ${seen} of ${replicas} replicas acknowledged "${name}".`, {

@@ -1,29 +1,10 @@
-import type { Answer, ClaimRecord, Gone, Renewal } from "../../core/backend.js";
+import { goneIn, msIn, readWho } from "../../clients/redis/replies.js";
+import type { Answer, ClaimRecord, Renewal } from "../../core/backend.js";
 import type { StoredCell } from "../../core/cells.js";
-import { backendError, type LockError } from "../../core/errors.js";
-import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../core/reply.js";
-import { parsed, shownNote, shownOwner } from "../../core/shown.js";
-import { parseForce } from "./bell.js";
+import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A
 // client of the caller's may be set up to give numbers as text.
-
-/** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
-export function readReply<T>(reply: unknown, read: (reply: unknown) => T, where = ""): T {
-  try {
-    return read(reply);
-  } catch (cause) {
-    throw notOurs(where, cause);
-  }
-}
-
-function notOurs(where: string, cause: unknown): LockError {
-  const of = where === "" ? "" : ` of ${where}`;
-  return backendError(`the answer${of} is not one of our scripts'. Is this a Redis server?`, {
-    retryable: false,
-    cause,
-  });
-}
 
 /** A claim that was granted with all that it asked for is answered by its ticket alone. */
 export function readAnswer(reply: unknown, grantMs: number): Answer {
@@ -81,13 +62,6 @@ export function readVersion(reply: unknown): bigint | undefined {
   return reply === null ? undefined : ticketIn(reply);
 }
 
-/** What SCAN answers: where to go on, which may be a number of 64 bits, and keys. */
-export function readScan(reply: unknown): { readonly cursor: string; readonly keys: readonly string[] } {
-  const [cursor, keys] = listIn(reply);
-  if (!/^\d{1,20}$/.test(String(cursor))) throw unlike("a cursor");
-  return { cursor: String(cursor), keys: listIn(keys).map(textIn) };
-}
-
 /** One page of a lock's claims, and where the next one begins. */
 export interface Page {
   readonly capacity: number;
@@ -114,21 +88,4 @@ export function readPage(name: string, reply: unknown): Page {
       };
     }),
   };
-}
-
-/** Who has made a claim, and its note, as the claimant has written it. */
-export function readWho(json: unknown): Pick<ClaimRecord, "owner" | "note"> {
-  const who = parsed(json);
-  const [owner, note]: readonly unknown[] = Array.isArray(who) ? who : [];
-  return { owner: shownOwner(owner), note: shownNote(note) };
-}
-
-export function msIn(us: unknown): number {
-  return numberIn(us) / 1000;
-}
-
-export function goneIn(forced: unknown): Gone {
-  return textIn(forced) === ""
-    ? { state: "gone", loss: "taken" }
-    : { state: "gone", loss: "forced", ...parseForce(textIn(forced)) };
 }

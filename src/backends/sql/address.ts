@@ -1,9 +1,9 @@
-import { type Address, describeHosts, parseAddress } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
-import { type ParameterTable, withParameters } from "../../core/parameters.js";
-import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../core/tls.js";
+import { knownEngineOptions } from "../../core/options.js";
+import { type Address, describeHosts, parseAddress } from "../../engine-kit/address.js";
+import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../engine-kit/tls.js";
+import { type ParameterTable, withParameters } from "../../engine-kit/url-parameters.js";
 import { LONGEST_CONNECT_MS } from "./parameters.js";
 
 /** Options that every database server has. */
@@ -53,8 +53,8 @@ export interface ServerKind {
   /** The default port by scheme. */
   readonly ports: ReadonlyMap<string, number>;
   readonly parameters: ParameterTable;
-  /** Options that no other one has. */
-  readonly own: readonly string[];
+  /** The names of its options. */
+  readonly known: ReadonlySet<string>;
 }
 
 export interface DatabaseAddress extends Omit<Address, "path"> {
@@ -64,7 +64,8 @@ export interface DatabaseAddress extends Omit<Address, "path"> {
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-const NAMES = [
+/** The names of the options that every database server has. */
+export const SERVER_OPTIONS: readonly string[] = [
   "url",
   "pool",
   "prefix",
@@ -82,11 +83,10 @@ export function readServerOptions<Pool, Options extends ServerOptions & Target<P
   given: Options,
   known?: DatabaseAddress,
 ): { readonly settings: ServerSettings<Pool>; readonly options: Options } {
-  const names = [...NAMES, ...kind.own];
-  knownOptions(given, new Set(names), kind.engine);
+  knownEngineOptions(given, kind.known, kind.engine);
   const target = known === undefined ? readTarget(kind, given) : { address: known };
   const { address } = target;
-  const options = withParameters(given, address?.parameters ?? {}, names);
+  const options = withParameters(given, address?.parameters ?? {}, kind.known);
   const { schema = "create", connections = 4, prefix = "locktender", timeout = "2s" } = options;
   if (schema !== "create" && schema !== "verify")
     throw invalidOption('schema: must be "create" or "verify".');

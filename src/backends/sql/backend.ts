@@ -12,21 +12,21 @@ import type {
 } from "../../core/backend.js";
 import type { CellStore } from "../../core/cells.js";
 import type { Owner } from "../../core/claim.js";
-import { TicketFloor } from "../../core/ticket-floor.js";
+import { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { SqlCells } from "./cells.js";
-import type { SqlLink } from "./link.js";
+import type { SqlConnection } from "./connection.js";
 import { Poller } from "./poller.js";
 import { inOrder, listOf, us } from "./renewals.js";
 import { bitOf, encodeText, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
 import { claim, leave, names, records, renew } from "./routines.js";
 import { Sweeper } from "./sweeper.js";
-import { Watching } from "./watching.js";
+import { WaiterRegistry } from "./waiter-registry.js";
 
 const NAMES_PER_PAGE = 200;
 const NO_LIMIT = 2 ** 31 - 1;
 
 /** Rings claims of this process from outside; where there is none, the poller does all of it. */
-export interface SqlBell {
+export interface SqlNotifications {
   /** What is written into claims, for others to ring; empty if they cannot. */
   readonly channel: string;
   begin?(): void;
@@ -36,30 +36,30 @@ export interface SqlBell {
 export interface SqlParts {
   readonly traits: () => Traits;
   readonly client: () => string | undefined;
-  readonly link: SqlLink;
+  readonly connection: SqlConnection;
   readonly retentionMs: number;
-  readonly bell?: (watching: Watching, poller: Poller) => SqlBell;
+  readonly notifications?: (waiters: WaiterRegistry, poller: Poller) => SqlNotifications;
 }
 
 /** The six operations on any database that runs our routines. */
 export class SqlBackend implements Backend {
   readonly cells: CellStore;
   readonly #parts: SqlParts;
-  readonly #link: SqlLink;
-  readonly #watching = new Watching();
+  readonly #connection: SqlConnection;
+  readonly #waiters = new WaiterRegistry();
   readonly #floor = new TicketFloor();
   readonly #poller: Poller;
   readonly #sweeper: Sweeper;
-  readonly #bell: SqlBell | undefined;
+  readonly #notifications: SqlNotifications | undefined;
   readonly #owners = new WeakMap<Owner, string>();
 
   constructor(parts: SqlParts) {
     this.#parts = parts;
-    this.#link = parts.link;
-    this.#poller = new Poller(this.#link, this.#watching);
-    this.#sweeper = new Sweeper(this.#link, parts.retentionMs);
-    this.cells = new SqlCells(this.#link, this.#sweeper, this.#floor);
-    this.#bell = parts.bell?.(this.#watching, this.#poller);
+    this.#connection = parts.connection;
+    this.#poller = new Poller(this.#connection, this.#waiters);
+    this.#sweeper = new Sweeper(this.#connection, parts.retentionMs);
+    this.cells = new SqlCells(this.#connection, this.#sweeper, this.#floor);
+    this.#notifications = parts.notifications?.(this.#waiters, this.#poller);
     this.#poller.enabled = true;
   }
 
@@ -76,13 +76,13 @@ export class SqlBackend implements Backend {
     const values = [
       ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
       ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
-      ...[this.#ownerText(request.owner), encodeText(request.note), this.#bell?.channel ?? ""],
+      ...[this.#ownerText(request.owner), encodeText(request.note), this.#notifications?.channel ?? ""],
       this.#floor.lowest(),
     ];
-    const [row] = await this.#link.call(claim, values, () => this.#watching.sent(id));
+    const [row] = await this.#connection.call(claim, values, () => this.#waiters.sent(id));
     const answer = readAnswer(row);
     if (ticket === 0n && "ticket" in answer) this.#floor.observe(answer.ticket);
-    this.#watching.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
+    this.#waiters.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
     this.#sweeper.used();
     return answer;
   }
@@ -90,8 +90,8 @@ export class SqlBackend implements Backend {
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const sorted = inOrder(claims.map((request, index) => ({ request, index })));
     const answers: Renewal[] = [];
-    for (let from = 0; from < sorted.length; from += this.#link.renewalsPerCall) {
-      const some = sorted.slice(from, from + this.#link.renewalsPerCall);
+    for (let from = 0; from < sorted.length; from += this.#connection.renewalsPerCall) {
+      const some = sorted.slice(from, from + this.#connection.renewalsPerCall);
       const renewed = await this.#renewSome(some.map(({ request }) => request));
       for (const [at, { index }] of some.entries()) answers[index] = renewed[at] as Renewal;
     }
@@ -99,10 +99,10 @@ export class SqlBackend implements Backend {
   }
 
   async #renewSome(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const rows = await this.#link.call(renew, [JSON.stringify(listOf(claims))]);
+    const rows = await this.#connection.call(renew, [JSON.stringify(listOf(claims))]);
     return claims.map((request, index) => {
       const answer = readRenewal(rows[index]);
-      this.#watching.answered(request, answer, request.ticket);
+      this.#waiters.answered(request, answer, request.ticket);
       return answer;
     });
   }
@@ -110,7 +110,7 @@ export class SqlBackend implements Backend {
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     const force = typeof ending === "object" ? ending : undefined;
     const kind = ending === undefined ? 0 : force === undefined ? 1 : 2;
-    const [row] = await this.#link.call(leave, [
+    const [row] = await this.#connection.call(leave, [
       ...[claim.name, claim.id, kind === 0 ? 1 : 0, kind],
       force === undefined ? null : encodeText(force.reason),
       force?.by === undefined ? null : encodeText(force.by),
@@ -129,7 +129,7 @@ export class SqlBackend implements Backend {
       return;
     }
     for (let from: string | undefined = query.prefix; from !== undefined; ) {
-      const rows = await this.#link.call(names, [from, NAMES_PER_PAGE]);
+      const rows = await this.#connection.call(names, [from, NAMES_PER_PAGE]);
       const page: readonly string[] = rows.map((row) => textOf(row, "name"));
       const wanted = page.filter((name) => name.startsWith(query.prefix));
       for (const name of wanted) {
@@ -143,7 +143,7 @@ export class SqlBackend implements Backend {
   }
 
   async #record(name: string, limit = NO_LIMIT): Promise<ResourceRecord | undefined> {
-    const rows = await this.#link.call(records, [name, limit]);
+    const rows = await this.#connection.call(records, [name, limit]);
     const claims = rows.map((row) => readRecord(name, row));
     const [first] = claims;
     if (first === undefined) return undefined;
@@ -151,15 +151,15 @@ export class SqlBackend implements Backend {
   }
 
   watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    this.#bell?.begin?.();
-    return this.#watching.watch(claim, ring);
+    this.#notifications?.begin?.();
+    return this.#waiters.watch(claim, ring);
   }
 
   async close(): Promise<void> {
     this.#poller.close();
-    this.#watching.clear();
-    await this.#bell?.close();
-    await this.#link.close();
+    this.#waiters.clear();
+    await this.#notifications?.close();
+    await this.#connection.close();
   }
 
   /** A connection has one owner for all its claims: it is put into words once. */

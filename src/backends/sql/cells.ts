@@ -1,24 +1,24 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
-import type { TicketFloor } from "../../core/ticket-floor.js";
-import type { SqlLink } from "./link.js";
+import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
+import type { SqlConnection } from "./connection.js";
 import { us } from "./renewals.js";
 import { bitOf, textOf, ticketOf } from "./replies.js";
 import { readCell, writeCell } from "./routines.js";
 import type { Sweeper } from "./sweeper.js";
 
 export class SqlCells implements CellStore {
-  readonly #link: SqlLink;
+  readonly #connection: SqlConnection;
   readonly #sweeper: Sweeper;
   readonly #floor: TicketFloor;
 
-  constructor(link: SqlLink, sweeper: Sweeper, floor: TicketFloor) {
-    this.#link = link;
+  constructor(connection: SqlConnection, sweeper: Sweeper, floor: TicketFloor) {
+    this.#connection = connection;
     this.#sweeper = sweeper;
     this.#floor = floor;
   }
 
   async read(name: string): Promise<StoredCell | undefined> {
-    const [row] = await this.#link.call(readCell, [name]);
+    const [row] = await this.#connection.call(readCell, [name]);
     if (row === undefined) return undefined;
     return { version: ticketOf(row, "version"), text: textOf(row, "body") };
   }
@@ -27,7 +27,7 @@ export class SqlCells implements CellStore {
     const expected = ifVersion === undefined ? -1n : (ifVersion ?? 0n);
     const deletes = text === undefined ? 1 : 0;
     const values = [name, expected, deletes, text ?? null, us(keepMs), this.#floor.lowest()];
-    const [row] = await this.#link.call(writeCell, values);
+    const [row] = await this.#connection.call(writeCell, values);
     this.#sweeper.used();
     const drawn = ticketOf(row, "drawn");
     this.#floor.observe(drawn);

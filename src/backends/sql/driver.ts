@@ -1,5 +1,5 @@
 import type { LockError } from "../../core/errors.js";
-import type { Row, SqlValue } from "./link.js";
+import type { Row, SqlValue } from "./connection.js";
 import type { Pool } from "./pool.js";
 import type { Routine } from "./routine.js";
 
@@ -21,7 +21,7 @@ export type Meaning =
 export interface Explanation {
   /** Whether the server itself has said it. */
   readonly isServers: boolean;
-  /** Whether it may pass by itself, if the server has said it. */
+  /** Whether it may pass by itself. */
   readonly passes: boolean;
   readonly advice: string | undefined;
 }

@@ -1,7 +1,7 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import { tlsAdvice } from "../../core/tls-advice.js";
+import { tlsAdvice } from "../../engine-kit/tls-advice.js";
 import type { Explanation } from "./driver.js";
 
 /** An error of the library or the server, for whoever runs the program. */
@@ -19,7 +19,7 @@ export function explained(
   const forTls = isServers ? undefined : tlsAdvice(text, isCallers);
   const told = forTls?.advice ?? advice;
   return backendError(`${engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
-    retryable: isServers ? passes : forTls?.passes !== false,
+    retryable: passes && forTls?.passes !== false,
     cause: scrubbed(inner),
   });
 }
@@ -28,6 +28,9 @@ function textOf(error: unknown): string {
   const { message, name } = asError(error);
   return message || codeOf(error) || name;
 }
+
+/** The caller has ended the pool that is used here. */
+export const ENDED_POOL = "End the pool after the locks: await locks.close() comes first.";
 
 export function codeOf(error: unknown): string {
   const code = typeof error === "object" && error !== null && "code" in error ? error.code : undefined;
@@ -40,11 +43,15 @@ function scrubbed(error: unknown): unknown {
   return error;
 }
 
-export function lateError(engine: string, where: string, timeoutMs: number): LockError {
-  return backendError(
-    `${engine} at ${where}: no answer within ${timeoutMs} ms. Is it reachable, and has the pool a connection left?`,
-    { retryable: true },
-  );
+export function lateError(
+  engine: string,
+  where: string,
+  timeoutMs: number,
+  advice = "Is it reachable, and has the pool a connection left?",
+): LockError {
+  return backendError(`${engine} at ${where}: no answer within ${timeoutMs} ms. ${advice}`, {
+    retryable: true,
+  });
 }
 
 /** This connection leads to a server that cannot write; another one may lead to the primary. */

@@ -1,4 +1,4 @@
-import type { Host } from "../../core/address.js";
+import type { Host } from "../../engine-kit/address.js";
 import { ReadOnlyServerError } from "./errors.js";
 
 /** The hosts of a URL. One that could write is tried first from then on. */

@@ -1,5 +1,5 @@
-import { duration, type Parameter, seconds, text, whole, words } from "../../core/parameters.js";
-import { TLS_PARAMETERS, type TlsSets, tlsMode } from "../../core/tls.js";
+import { TLS_PARAMETERS, type TlsSets, tlsMode } from "../../engine-kit/tls.js";
+import { duration, type Parameter, seconds, text, whole, words } from "../../engine-kit/url-parameters.js";
 
 /** What the URL of a database can set, besides where the server is. */
 export type DatabaseSets =

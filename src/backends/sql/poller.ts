@@ -1,8 +1,8 @@
 import { startTimer } from "../../core/timer.js";
-import type { Row, SqlLink } from "./link.js";
+import type { Row, SqlConnection } from "./connection.js";
 import { countOf, goneOf, textOf, ticketOf } from "./replies.js";
 import { poll } from "./routines.js";
-import type { Watched, Watching } from "./watching.js";
+import type { WaiterRegistry, Watched } from "./waiter-registry.js";
 
 const SHORTEST_MS = 5;
 const LONGEST_MS = 100;
@@ -18,8 +18,8 @@ const MOST_PER_NAME = 64;
  * move, and slow when not.
  */
 export class Poller {
-  readonly #link: SqlLink;
-  readonly #watching: Watching;
+  readonly #connection: SqlConnection;
+  readonly #waiters: WaiterRegistry;
   #enabled = false;
   #timer: NodeJS.Timeout | undefined;
   #dueInMs = Infinity;
@@ -32,10 +32,10 @@ export class Poller {
   /** About how many of a name is asked, where more than one was let in: readers and permits come in together. */
   readonly #abreast = new Map<string, number>();
 
-  constructor(link: SqlLink, watching: Watching) {
-    this.#link = link;
-    this.#watching = watching;
-    watching.onChange(() => this.nudge());
+  constructor(connection: SqlConnection, waiters: WaiterRegistry) {
+    this.#connection = connection;
+    this.#waiters = waiters;
+    waiters.onChange(() => this.nudge());
   }
 
   /** Off while a bell can ring. */
@@ -59,7 +59,7 @@ export class Poller {
 
   /** This process has changed a name itself: others of its own may be next there, or it has taken a lock from one. */
   left(name: string, isForced: boolean): void {
-    if (this.#enabled && (isForced || this.#watching.waiting.has(name))) this.look();
+    if (this.#enabled && (isForced || this.#waiters.waiting.has(name))) this.look();
   }
 
   /** At once, and once more if it is just looking. */
@@ -82,8 +82,8 @@ export class Poller {
   /** Not ref'd: a waiter keeps the process alive by itself. */
   #schedule(): void {
     if (!this.#enabled || this.#looking) return;
-    const holders = this.#watching.waiting.size === 0;
-    if (holders && !this.#watching.anyHeld) return;
+    const holders = this.#waiters.waiting.size === 0;
+    if (holders && !this.#waiters.anyHeld) return;
     const pauseMs = holders ? HOLDERS_MS : this.#pauseMs;
     if (this.#timer !== undefined && this.#dueInMs <= pauseMs) return;
     clearTimeout(this.#timer);
@@ -92,7 +92,7 @@ export class Poller {
       this.#timer = undefined;
       this.#dueInMs = Infinity;
       // A lock that is soon given back is not worth a look.
-      if (this.#watching.waiting.size > 0 || this.#watching.heldForMs(HOLDERS_MS)) void this.#look();
+      if (this.#waiters.waiting.size > 0 || this.#waiters.heldForMs(HOLDERS_MS)) void this.#look();
       else this.#schedule();
     }, pauseMs).unref();
   }
@@ -104,7 +104,7 @@ export class Poller {
     try {
       const asked = this.#heads();
       const list = asked.map(({ name, ticket }) => ({ name, ticket: String(ticket) }));
-      const rows = await this.#link.call(poll, [JSON.stringify(list)]);
+      const rows = await this.#connection.call(poll, [JSON.stringify(list)]);
       const moved = this.#told(asked, rows);
       this.#pauseMs = moved ? SHORTEST_MS : Math.min(this.#pauseMs * GROWTH, LONGEST_MS);
     } catch {
@@ -119,13 +119,13 @@ export class Poller {
   /** Of those that wait at a name, the first that have not been told to ask; a bounded number of names in turn. */
   #heads(): readonly Watched[] {
     const heads: Watched[] = [];
-    const groups = [...this.#watching.waiting.values()];
+    const groups = [...this.#waiters.waiting.values()];
     const from = this.#from < groups.length ? this.#from : 0;
     this.#from = from + NAMES_PER_POLL;
     for (const group of groups.slice(from, this.#from)) {
       const first: Watched[] = [];
       for (const watched of group) {
-        if (watched.rung) continue;
+        if (watched.notified) continue;
         const most = this.#abreast.get(watched.name) ?? 1;
         if (first.length === most && watched.ticket > (first[most - 1] as Watched).ticket) continue;
         const after = first.findIndex(({ ticket }) => watched.ticket < ticket);
@@ -143,7 +143,7 @@ export class Poller {
     for (const row of rows) {
       const ticket = ticketOf(row, "ticket");
       if (row.kind !== "forced") ahead.set(`${ticket} ${textOf(row, "name")}`, countOf(row, "ahead"));
-      else this.#watching.tellForced(textOf(row, "id"), ticket, goneOf(row));
+      else this.#waiters.tellForced(textOf(row, "id"), ticket, goneOf(row));
     }
     let moved = false;
     const first = new Set<string>();
@@ -159,12 +159,12 @@ export class Poller {
       // Whoever comes after one that has to wait does so, too.
       if (number > 0) this.#abreast.delete(name);
       if (number > 0 || state !== "waiting") continue;
-      this.#watching.tell(id);
+      this.#waiters.tell(id);
       moved = true;
     }
     // Names that were not in turn are kept, or each would seem to have moved when it is.
     for (const name of this.#ahead.keys()) {
-      if (this.#watching.waiting.has(name)) continue;
+      if (this.#waiters.waiting.has(name)) continue;
       this.#ahead.delete(name);
       this.#abreast.delete(name);
     }

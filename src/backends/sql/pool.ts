@@ -1,10 +1,12 @@
-import { Patience } from "../../core/patience.js";
 import { asError } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 
 /** A connection that a request has for a while. Only the first call of `giveBack` or `abandon` counts. */
 export interface Lent<Connection> {
   readonly connection: Connection;
+  /** It has lain idle: the server may have closed it long ago. */
+  readonly wasIdle?: boolean;
   /** A broken one is not used again. */
   giveBack(broken: boolean): void;
   /**
@@ -35,11 +37,11 @@ export interface Pool<Connection> {
 /** A connection within that time, or the error. */
 export function ordered<Connection>(
   pool: Pool<Connection>,
-  patience: Patience,
+  requestTimeout: RequestTimeout,
   late: () => Error,
 ): Promise<Lent<Connection>> {
   const order = pool.order();
-  return patience.bound(
+  return requestTimeout.bound(
     order.coming,
     (error) => error as Error,
     () => {
@@ -64,8 +66,8 @@ const FIRST_REPEAT_MS = 100;
 const SHORTEST_STOP_MS = 2_000;
 
 /** The time that stopping a request may take, where a request may take `timeoutMs`. */
-export function stopPatience(timeoutMs: number): Patience {
-  return new Patience(Math.max(timeoutMs, SHORTEST_STOP_MS));
+export function stopPatience(timeoutMs: number): RequestTimeout {
+  return new RequestTimeout(Math.max(timeoutMs, SHORTEST_STOP_MS));
 }
 
 /**
@@ -112,7 +114,7 @@ export interface BorrowedPool<Connection> {
 
 /** A pool of the caller's. It cannot be told that a connection is not wanted any more, and is not ours to end. */
 export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<Connection> {
-  const patience = new Patience(pool.timeoutMs);
+  const requestTimeout = new RequestTimeout(pool.timeoutMs);
   const waiting = new Set<() => void>();
   let taken = 0;
   let generation = 0;
@@ -176,7 +178,7 @@ export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<C
     try {
       const preparing = pool.prepare(connection);
       const silent = () => new Error("the connection does not answer");
-      if (preparing !== undefined) await patience.bound(preparing, asError, silent);
+      if (preparing !== undefined) await requestTimeout.bound(preparing, asError, silent);
     } catch (error) {
       handOver(connection, true);
       throw error;

@@ -1,8 +1,9 @@
 import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../core/reply.js";
-import { parsed, shownNote, shownOwner } from "../../core/shown.js";
-import type { Row } from "./link.js";
+import { noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
+import { forceIn } from "../../engine-kit/force-notice.js";
+import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
+import type { Row } from "./connection.js";
 
 /** Texts of users are kept as JSON, since databases do not take every character. */
 export function encodeText(text: string): string {
@@ -57,8 +58,8 @@ export function readRecord(name: string, row: Row): ClaimRecord & { readonly cap
     ticket: ticketOf(row, "ticket"),
     weight: countOf(row, "weight"),
     capacity: countOf(row, "capacity"),
-    owner: shownOwner(parsed(row.owner)),
-    note: shownNote(decodeText(row.note)),
+    owner: ownerIn(parsed(row.owner)),
+    note: noteIn(decodeText(row.note)),
     ageMs: msOf(row, "age_us"),
     remainingMs: msOf(row, "remaining_us"),
   };
@@ -72,8 +73,7 @@ export function goneOf(row: Row | undefined): Gone {
 
 /** What an operator said, as far as it can be read: that the claim was taken away is certain. */
 export function forceOf(reason: unknown, by: unknown): Partial<Force> {
-  const said = { reason: decodeText(reason), by: decodeText(by) };
-  return Object.fromEntries(Object.entries(said).filter(([, text]) => text !== undefined));
+  return forceIn({ reason: decodeText(reason), by: decodeText(by) });
 }
 
 export function textOf(row: Row | undefined, column: string): string {

@@ -26,6 +26,8 @@ export interface Routine {
   readonly inputs: readonly string[];
   /** The clock is read once, and then the steps run for each element of the JSON array `list`, with these fields. */
   readonly each?: readonly string[];
+  /** If its answer was lost, it must not simply be asked again: it would be told that there is nothing left to do. */
+  readonly onlyOnce?: true;
   /** It only reads, but what a server says that is read-only by now may be out of date: it must refuse. */
   readonly onlyOnPrimary?: true;
   readonly steps: readonly Step[];

@@ -64,6 +64,7 @@ const FOUND = ["ticket", "victim_bell", "was_there", "removes", "stays", "forced
 /** Leave the queue, give back the lock, or take it away from somebody. */
 export const leave: Routine = {
   name: "leave",
+  onlyOnce: true,
   inputs: ["name", "id", "ordinary", "ending", "reason", "by_whom", "floor"],
   steps: [
     { sql: sql.lock, into: ["locked"] },
@@ -174,6 +175,7 @@ export const sweep: Routine = {
 /** Changes a cell if it is as expected. Its version is drawn as a ticket is, under the same lock. */
 export const writeCell: Routine = {
   name: "write_cell",
+  onlyOnce: true,
   inputs: ["name", "expected", "deletes", "body", "keep_us", "floor"],
   steps: [
     { sql: sql.advance, counts: "advanced" },

@@ -1,5 +1,5 @@
-import { Patience } from "../../core/patience.js";
-import { countIn } from "../../core/reply.js";
+import { countIn } from "../../engine-kit/reply.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { Driver } from "./driver.js";
 import { tooNewError } from "./errors.js";
 import { readBy } from "./replies.js";
@@ -11,7 +11,7 @@ const MAKING_MS = 30_000;
 /** One use of a connection, bounded in time. */
 export type Use<Connection> = <T>(
   work: (connection: Connection) => Promise<T>,
-  patience?: Patience,
+  requestTimeout?: RequestTimeout,
 ) => Promise<T>;
 
 /**
@@ -43,5 +43,5 @@ export async function ensureSchema<Connection>(
   });
   if (await use(isThere)) return;
   if (!mayCreate) throw schema.missing();
-  await use((connection) => schema.create(connection, check), new Patience(MAKING_MS));
+  await use((connection) => schema.create(connection, check), new RequestTimeout(MAKING_MS));
 }

@@ -22,6 +22,7 @@ interface Kept<Connection> extends Lent<Connection> {
   readonly generation: number;
   state: "open" | "abandoned" | "gone";
   idleSinceMs: number;
+  wasIdle: boolean;
 }
 
 interface Waiting<Connection> {
@@ -65,7 +66,9 @@ export class SmallPool<Connection> implements Pool<Connection> {
 
   take(): Lent<Connection> | undefined {
     const kept = this.#idle.pop();
-    kept?.own.ref();
+    if (kept === undefined) return undefined;
+    kept.own.ref();
+    kept.wasIdle = true;
     return kept;
   }
 
@@ -130,6 +133,7 @@ export class SmallPool<Connection> implements Pool<Connection> {
       generation: this.#generation,
       state: "open",
       idleSinceMs: 0,
+      wasIdle: false,
       giveBack: (broken) => this.#giveBack(kept, broken),
       abandon: (ended) => this.#abandon(kept, ended),
     };

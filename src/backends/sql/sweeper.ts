@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.js";
-import type { SqlLink } from "./link.js";
+import type { SqlConnection } from "./connection.js";
 import { countOf, namesOf } from "./replies.js";
 import { sweep, tidy } from "./routines.js";
 
@@ -16,15 +16,15 @@ const ABANDONED_PER_LOOK = 200;
  * of ordinary work, walking over all names in turn. Nothing else has to be run.
  */
 export class Sweeper {
-  readonly #link: SqlLink;
+  readonly #connection: SqlConnection;
   readonly #retentionUs: number;
   #uses = 0;
   #lastMs = nowMs();
   #after = "";
   #visiting = false;
 
-  constructor(link: SqlLink, retentionMs: number) {
-    this.#link = link;
+  constructor(connection: SqlConnection, retentionMs: number) {
+    this.#connection = connection;
     this.#retentionUs = Math.round(retentionMs * 1000);
   }
 
@@ -54,12 +54,12 @@ export class Sweeper {
   async #visit(): Promise<boolean> {
     const after = this.#after;
     for (;;) {
-      const [row] = await this.#link.call(sweep, [after, NAMES_PER_VISIT, this.#retentionUs]);
+      const [row] = await this.#connection.call(sweep, [after, NAMES_PER_VISIT, this.#retentionUs]);
       this.#after = countOf(row, "number") < NAMES_PER_VISIT ? "" : String(row?.last ?? "");
       const abandoned = namesOf(row, "abandoned");
       if (abandoned.length > 0) {
         const list = abandoned.map((name) => ({ name }));
-        await this.#link.call(tidy, [JSON.stringify(list)]);
+        await this.#connection.call(tidy, [JSON.stringify(list)]);
       }
       // Every claim may have been left behind: no name is passed over before it is tidied up.
       if (abandoned.length < ABANDONED_PER_LOOK) return countOf(row, "forgotten") > NAMES_PER_VISIT / 2;

@@ -1,8 +1,8 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
-import { installed } from "../../core/installed.js";
+import { installed } from "../../engine-kit/client-library.js";
 import { SqlBackend } from "../sql/backend.js";
-import type { SqlLink } from "../sql/link.js";
-import { FileBell } from "./bell.js";
+import type { SqlConnection } from "../sql/connection.js";
+import { FileWatch } from "./file-watch.js";
 import { LockFile } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions } from "./options.js";
 
@@ -38,24 +38,24 @@ const RENEWALS_PER_STEP = 128;
 /** Locks in an embedded SQLite file, shared by all processes of one machine. */
 export function sqlite(options: SqliteOptions = {}): Backend {
   const settings = readSqliteOptions(options);
-  let bell: FileBell | undefined;
-  const file = new LockFile(settings, () => bell);
+  let fileWatch: FileWatch | undefined;
+  const file = new LockFile(settings, () => fileWatch);
   return new SqlBackend({
     traits: () => TRAITS,
     client: () => {
       if ("database" in settings.source) return GIVEN;
       return file.library === undefined ? undefined : installed(file.library);
     },
-    link: linkTo(file),
+    connection: linkTo(file),
     retentionMs: settings.retentionMs,
-    bell: (watching, poller) => {
-      bell = new FileBell(() => file.log, watching, poller);
-      return bell;
+    notifications: (waiters, poller) => {
+      fileWatch = new FileWatch(() => file.log, waiters, poller);
+      return fileWatch;
     },
   });
 }
 
-function linkTo(file: LockFile): SqlLink {
+function linkTo(file: LockFile): SqlConnection {
   return {
     renewalsPerCall: RENEWALS_PER_STEP,
     call: (routine, values, onSent) =>

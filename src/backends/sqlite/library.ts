@@ -1,4 +1,4 @@
-import { loadNative } from "../../core/installed.js";
+import { type LowestVersions, loadNative } from "../../engine-kit/client-library.js";
 import type { NodeSqliteDatabase, SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
 import { NodeSqlite } from "./node-sqlite.js";
@@ -55,7 +55,15 @@ function nodeSqlite(): Loaded["open"] | undefined {
   return (file) => new NodeSqlite(new DatabaseSync(file, OPTIONS));
 }
 
-async function native(library: SqliteLibrary): Promise<Loaded["open"] | undefined> {
-  const module = (await loadNative(library)) as NativeModule | undefined;
+type NativeLibrary = Exclude<SqliteLibrary, "node:sqlite">;
+
+/** libsql 0.5.1 ended the process in the tests. */
+export const LOWEST_VERSIONS: LowestVersions<NativeLibrary> = {
+  libsql: "0.5.29",
+  "better-sqlite3": "11.0.0",
+};
+
+async function native(library: NativeLibrary): Promise<Loaded["open"] | undefined> {
+  const module = (await loadNative(library, LOWEST_VERSIONS)) as NativeModule | undefined;
   return module && ((file) => new module.default(file, OPTIONS));
 }

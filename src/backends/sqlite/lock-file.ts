@@ -1,9 +1,10 @@
 import { dirname } from "node:path";
-import { breathe } from "../../core/breath.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { nextTurn } from "../../core/next-turn.js";
+import { SingleFlight } from "../../core/single-flight.js";
 import { startTimer } from "../../core/timer.js";
+import { yieldTurn } from "../../engine-kit/yield-turn.js";
 import { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
@@ -43,7 +44,7 @@ export class LockFile {
   readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
   #library: SqliteLibrary | undefined;
-  #opening: Promise<Session> | undefined;
+  readonly #opening = new SingleFlight<Session>();
   /** Set while somebody waits for the file: whoever comes later queues up behind. */
   #turn: Promise<"free" | "busy"> | undefined;
   #closed = false;
@@ -55,7 +56,7 @@ export class LockFile {
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
   async use<T>(step: (session: Session) => T): Promise<T> {
-    const breath = breathe();
+    const breath = yieldTurn();
     if (breath !== undefined) await breath;
     const startMs = nowMs();
     while (this.#turn !== undefined) {
@@ -86,7 +87,7 @@ export class LockFile {
     if (this.#closed) return;
     this.#closed = true;
     // An opening that is under way finds the file closed and tidies up after itself.
-    await this.#opening?.catch(() => undefined);
+    await this.#opening.underWay?.catch(() => undefined);
     this.#discard();
   }
 
@@ -141,10 +142,7 @@ export class LockFile {
   }
 
   #open(): Promise<Session> {
-    this.#opening ??= this.#openNow().finally(() => {
-      this.#opening = undefined;
-    });
-    return this.#opening;
+    return this.#opening.run(() => this.#openNow());
   }
 
   async #openNow(): Promise<Session> {

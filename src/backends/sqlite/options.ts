@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions } from "../../core/options.js";
+import { knownEngineOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import type { NodeSqliteDatabase, SqliteDatabase } from "./database.js";
@@ -27,7 +27,7 @@ export interface SqliteSettings extends LockFileOptions {
   readonly retentionMs: number;
 }
 
-const KNOWN = new Set<string>([
+export const KNOWN: ReadonlySet<string> = new Set<string>([
   "file",
   "database",
   "library",
@@ -36,7 +36,7 @@ const KNOWN = new Set<string>([
 ] satisfies (keyof SqliteOptions)[]);
 
 export function readSqliteOptions(options: SqliteOptions): SqliteSettings {
-  knownOptions(options, KNOWN, "sqlite");
+  knownEngineOptions(options, KNOWN, "sqlite");
   return {
     ...sourceOf(options),
     // A name that is forgotten within the millisecond of its last ticket would draw it again.

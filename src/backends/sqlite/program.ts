@@ -1,4 +1,4 @@
-import type { Row, SqlValue } from "../sql/link.js";
+import type { Row, SqlValue } from "../sql/connection.js";
 import { isRow, kindOf, localsOf, type Routine, type Statement } from "../sql/routine.js";
 import { withoutComments } from "../sql/text.js";
 import type { SqliteDatabase, SqliteStatement } from "./database.js";

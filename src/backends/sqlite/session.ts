@@ -1,4 +1,4 @@
-import type { Row, SqlValue } from "../sql/link.js";
+import type { Row, SqlValue } from "../sql/connection.js";
 import { isRow, type Routine } from "../sql/routine.js";
 import { type MachineClock, wallUs } from "./clock.js";
 import { isInTransaction, type SqliteDatabase, type SqliteStatement } from "./database.js";

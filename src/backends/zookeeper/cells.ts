@@ -1,7 +1,7 @@
 import { createHash, randomInt } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
 import { backendError, type LockError } from "../../core/errors.js";
-import { againIfExpired, againIfRefused, type Desk } from "./desk.js";
+import { againIfExpired, againIfRefused, type EngineState } from "./engine-state.js";
 import { isRefusal, unless } from "./errors.js";
 import { encodeName } from "./names.js";
 import type { ZooKeeperSettings } from "./options.js";
@@ -48,25 +48,25 @@ const NOTHING = Buffer.alloc(0);
  * What a process that ends leaves behind is tidied up by others that leave something.
  */
 export class ZooKeeperCells implements CellStore {
-  readonly #desk: Desk;
+  readonly #engine: EngineState;
   readonly #acl: ZooKeeperSettings["acl"];
   readonly #removedAfterMs: number;
 
-  constructor(desk: Desk, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
-    this.#desk = desk;
+  constructor(engine: EngineState, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
+    this.#engine = engine;
     this.#acl = acl;
     this.#removedAfterMs = removedAfterMs;
   }
 
   read(name: string): Promise<StoredCell | undefined> {
-    return againIfExpired(async () => (await this.#find(await this.#desk.sessions.any(), name))?.cell);
+    return againIfExpired(async () => (await this.#find(await this.#engine.sessions.any(), name))?.cell);
   }
 
   async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
     const content: Content = { text: text ?? "", keepMs };
     const data = text === undefined ? NOTHING : Buffer.from(JSON.stringify(content));
     const written = await (ifVersion === undefined
-      ? againIfExpired(async () => this.#overwrite(await this.#desk.sessions.any(), name, data))
+      ? againIfExpired(async () => this.#overwrite(await this.#engine.sessions.any(), name, data))
       : againIfRefused(() => this.#writeIf(name, data, ifVersion)));
     if (written === undefined) return undefined;
     if (text === undefined) this.#removeLater(name, written.version);
@@ -88,7 +88,7 @@ export class ZooKeeperCells implements CellStore {
   async #writeIf(name: string, data: Buffer, ifVersion: bigint | null): Promise<Stat | undefined> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const { session, found } = await againIfExpired(async () => {
-        const any = await this.#desk.sessions.any();
+        const any = await this.#engine.sessions.any();
         return { session: any, found: await this.#find(any, name) };
       });
       if (ifVersion !== (found?.cell?.version ?? null)) return undefined;
@@ -136,7 +136,7 @@ export class ZooKeeperCells implements CellStore {
 
   /** Unless it was changed again by then. */
   #removeLater(name: string, version: number): void {
-    this.#desk.timers.later(this.#removedAfterMs, () => {
+    this.#engine.timers.later(this.#removedAfterMs, () => {
       this.#inBackground(({ client }) => client.send(removeIf(this.#path(name), version)));
     });
   }
@@ -166,14 +166,14 @@ export class ZooKeeperCells implements CellStore {
 
   /** Nobody waits for it; whoever comes across it next tries again. */
   #inBackground(act: (session: Session) => Promise<unknown>): void {
-    this.#desk.sessions
+    this.#engine.sessions
       .any()
       .then(act)
       .catch(() => undefined);
   }
 
   get #root(): string {
-    return `${this.#desk.root}/%cells`;
+    return `${this.#engine.root}/%cells`;
   }
 
   #path(name: string): string {

@@ -1,12 +1,12 @@
 import { randomInt } from "node:crypto";
-import { describeHosts } from "../../core/address.js";
 import { nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
+import { describeHosts } from "../../engine-kit/address.js";
 import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { closeSession, ERROR, type Handshake, type Request } from "./protocol.js";
-import { Trust } from "./trust.js";
+import { SessionTrust } from "./session-trust.js";
 import { Wire, type WireEvents } from "./wire.js";
 
 const FIRST_PAUSE_MS = 20;
@@ -36,7 +36,7 @@ export class Client {
   readonly #settings: ZooKeeperSettings;
   readonly #where: string;
   readonly #password: Buffer;
-  readonly #trust: Trust;
+  readonly #trust: SessionTrust;
   readonly #watches = new Map<string, Set<OnChange>>();
   #events: ClientEvents | undefined;
   #wire: Wire | undefined;
@@ -61,7 +61,7 @@ export class Client {
     this.id = session.sessionId;
     this.#password = session.password;
     this.#server = server;
-    this.#trust = new Trust(session.timeoutMs);
+    this.#trust = new SessionTrust(session.timeoutMs);
     this.#trust.attached(sent);
     // Making a session takes a majority.
     this.#trust.proven(sent);

@@ -13,14 +13,14 @@ import type {
 import type { CellStore } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
 import { ZooKeeperCells } from "./cells.js";
-import { Claiming } from "./claiming.js";
-import { againIfExpired, Desk } from "./desk.js";
-import { Entry } from "./entry.js";
-import { takeAway } from "./forcing.js";
-import { Leaving } from "./leaving.js";
-import { readRecord, readRecords } from "./listing.js";
+import { Claims } from "./claim.js";
+import { CreateClaim } from "./create-claim.js";
+import { againIfExpired, EngineState } from "./engine-state.js";
+import { forceRelease } from "./force.js";
+import { readRecord, readRecords } from "./list.js";
 import { readZooKeeperOptions, type ZooKeeperOptions, type ZooKeeperSettings } from "./options.js";
-import { Renewing } from "./renewing.js";
+import { Releases } from "./release.js";
+import { Renewals } from "./renew.js";
 import type { Session } from "./session.js";
 import { traitsOf } from "./traits.js";
 
@@ -34,19 +34,19 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
 class ZooKeeperBackend implements Backend {
   readonly traits: Traits;
   readonly cells: CellStore;
-  readonly #desk: Desk;
-  readonly #claiming: Claiming;
-  readonly #renewing: Renewing;
-  readonly #leaving: Leaving;
+  readonly #engine: EngineState;
+  readonly #claiming: Claims;
+  readonly #renewing: Renewals;
+  readonly #leaving: Releases;
 
   constructor(settings: ZooKeeperSettings) {
     this.traits = traitsOf(settings);
-    const entry = new Entry(settings.acl);
-    this.#desk = new Desk(settings, (session) => this.#reattached(session));
-    this.#leaving = new Leaving(this.#desk, entry);
-    this.#claiming = new Claiming(this.#desk, entry, this.#leaving);
-    this.#renewing = new Renewing(this.#desk);
-    this.cells = new ZooKeeperCells(this.#desk, settings.acl);
+    const entry = new CreateClaim(settings.acl);
+    this.#engine = new EngineState(settings, (session) => this.#reattached(session));
+    this.#leaving = new Releases(this.#engine, entry);
+    this.#claiming = new Claims(this.#engine, entry, this.#leaving);
+    this.#renewing = new Renewals(this.#engine);
+    this.cells = new ZooKeeperCells(this.#engine, settings.acl);
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
@@ -56,12 +56,12 @@ class ZooKeeperBackend implements Backend {
 
   async #claim(request: ClaimRequest, askedMs: number): Promise<Answer> {
     const { id, ticket } = request;
-    const place = this.#desk.places.get(id);
-    if (place?.ticket === undefined) {
-      return ticket === undefined ? this.#claiming.enter(request, askedMs) : this.#desk.goneOf(id);
+    const ownClaim = this.#engine.places.get(id);
+    if (ownClaim?.ticket === undefined) {
+      return ticket === undefined ? this.#claiming.enter(request, askedMs) : this.#engine.goneOf(id);
     }
-    if (place.left || (ticket !== undefined && ticket !== place.ticket)) return this.#desk.goneOf(id);
-    return this.#claiming.ask(request, place, askedMs);
+    if (ownClaim.left || (ticket !== undefined && ticket !== ownClaim.ticket)) return this.#engine.goneOf(id);
+    return this.#claiming.ask(request, ownClaim, askedMs);
   }
 
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
@@ -69,25 +69,25 @@ class ZooKeeperBackend implements Backend {
   }
 
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
-    const { sessions, root, places } = this.#desk;
+    const { sessions, root, places } = this.#engine;
     if (typeof ending === "object") {
-      return againIfExpired(async () => takeAway(await sessions.any(), root, claim, ending));
+      return againIfExpired(async () => forceRelease(await sessions.any(), root, claim, ending));
     }
-    const place = places.get(claim.id);
-    if (place === undefined || (place.left && ending === undefined)) return false;
-    return this.#leaving.release(place, ending === "unused");
+    const ownClaim = places.get(claim.id);
+    if (ownClaim === undefined || (ownClaim.left && ending === undefined)) return false;
+    return this.#leaving.release(ownClaim, ending === "unused");
   }
 
   /** What could not be given back is; and who waits asks again, because the watches are gone. */
   #reattached(session: Session): void {
-    for (const place of this.#desk.placesOf(session)) {
-      if (place.unwanted) this.#leaving.remove(place).catch(() => undefined);
-      else if (place.grantedAtMs === undefined) this.#desk.rings.get(place.id)?.();
+    for (const ownClaim of this.#engine.placesOf(session)) {
+      if (ownClaim.unwanted) this.#leaving.remove(ownClaim).catch(() => undefined);
+      else if (ownClaim.grantedAtMs === undefined) this.#engine.rings.get(ownClaim.id)?.();
     }
   }
 
   watch({ id }: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    const { rings } = this.#desk;
+    const { rings } = this.#engine;
     rings.set(id, ring);
     return () => void rings.delete(id);
   }
@@ -95,7 +95,7 @@ class ZooKeeperBackend implements Backend {
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    const { sessions, root } = this.#desk;
+    const { sessions, root } = this.#engine;
     if ("prefix" in query) {
       yield* readRecords(await sessions.any(), root, query.prefix);
       return;
@@ -106,7 +106,7 @@ class ZooKeeperBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    const { timers, places, sessions } = this.#desk;
+    const { timers, places, sessions } = this.#engine;
     timers.clear();
     const used = new Set([...places.values()].flatMap((one) => (one.unwanted ? [] : [one.session])));
     await sessions.close((session) => used.has(session));

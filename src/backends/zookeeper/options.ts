@@ -1,9 +1,9 @@
-import { type Address, parseAddress, type UrlForm } from "../../core/address.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
-import { knownOptions, ttlOption } from "../../core/options.js";
-import { duration, type ParameterTable, text, withParameters } from "../../core/parameters.js";
-import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../core/tls.js";
+import { knownEngineOptions, ttlOption } from "../../core/options.js";
+import { type Address, parseAddress, type UrlForm } from "../../engine-kit/address.js";
+import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../engine-kit/tls.js";
+import { duration, type ParameterTable, text, withParameters } from "../../engine-kit/url-parameters.js";
 import { isNodeName } from "./names.js";
 import { type Acl, CREATOR_ACL, OPEN_ACL } from "./protocol.js";
 
@@ -35,7 +35,7 @@ export interface ZooKeeperSettings {
   readonly acl: readonly Acl[];
 }
 
-const KNOWN = new Set<string>([
+export const KNOWN: ReadonlySet<string> = new Set<string>([
   "url",
   "tls",
   "prefix",
@@ -63,7 +63,7 @@ const FORM: UrlForm = {
 };
 
 export function readZooKeeperOptions(given: ZooKeeperOptions): ZooKeeperSettings {
-  knownOptions(given, KNOWN, "zookeeper");
+  knownEngineOptions(given, KNOWN, "zookeeper");
   const { url, tls } = given;
   if (typeof url !== "string") {
     throw invalidOption("zookeeper: give a url such as zookeeper://127.0.0.1:2181.");

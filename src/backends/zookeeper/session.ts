@@ -1,8 +1,8 @@
 import { Client, type ClientEvents } from "./client.js";
 import { isRefusal, noTree, unless } from "./errors.js";
-import { Lines } from "./line.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./protocol.js";
+import { QueueViews } from "./queue-view.js";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -17,7 +17,7 @@ export function bellsOf(root: string): string {
  */
 export class Session {
   readonly client: Client;
-  readonly lines: Lines;
+  readonly queues: QueueViews;
   readonly bell: string;
   readonly #path: string;
   readonly #root: string;
@@ -29,7 +29,7 @@ export class Session {
 
   private constructor(client: Client, { root, acl }: ZooKeeperSettings, onBell: (of: Session) => void) {
     this.client = client;
-    this.lines = new Lines(client);
+    this.queues = new QueueViews(client);
     this.#root = root;
     this.#acl = acl;
     const id = BigInt.asUintN(64, client.id).toString(16);

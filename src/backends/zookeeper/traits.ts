@@ -1,5 +1,5 @@
 import type { Traits } from "../../core/backend.js";
-import { tlsCaveats } from "../../core/tls.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
 import type { ZooKeeperSettings } from "./options.js";
 
 const TRAITS: Traits = {

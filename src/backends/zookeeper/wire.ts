@@ -3,7 +3,7 @@ import { nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startInterval, startTimer } from "../../core/timer.js";
 import { failed, refusal, unreachable } from "./errors.js";
-import { dial, greet } from "./greeting.js";
+import { dial, performHandshake } from "./handshake.js";
 import { JuteReader, messageLength, notZooKeeper, takeMessage } from "./jute.js";
 import type { ZooKeeperSettings } from "./options.js";
 import {
@@ -86,7 +86,12 @@ export class Wire {
     const where = `${server.host}:${server.port}`;
     const socket = dial(settings, server);
     try {
-      const { sent, reply, rest } = await greet(socket, settings.tls !== undefined, handshake, limitMs);
+      const { sent, reply, rest } = await performHandshake(
+        socket,
+        settings.tls !== undefined,
+        handshake,
+        limitMs,
+      );
       const session = readConnected(reply);
       if (session.timeoutMs <= 0) {
         socket.destroy();

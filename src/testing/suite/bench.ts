@@ -4,9 +4,9 @@ import { isOutage } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { createLocks, type Locks } from "../../locks/locks.js";
 import type { LocksOptions } from "../../locks/locks-options.js";
-import { type Disguise, disguised, takeAllButOne } from "../disguise.js";
 import { asOne, type FaultProxy, startFaultProxy } from "../faults.js";
 import type { Harness } from "../harness.js";
+import { disguised, type MutexAdapter, takeAllButOne } from "../mutex-adapter.js";
 import { WorkerProcess } from "../worker-process.js";
 
 /** What a case cannot run without. */
@@ -37,12 +37,12 @@ let lastName = 0;
 export class Bench {
   readonly harness: Harness;
   readonly #tidy: (() => Promise<unknown>)[] = [];
-  readonly #as: Disguise | undefined;
+  readonly #as: MutexAdapter | undefined;
   #drainer: Locks | undefined;
   readonly #drained = new Map<string, Promise<void>>();
 
   /** `as`: what stands in for every mutex. */
-  constructor(harness: Harness, as?: Disguise) {
+  constructor(harness: Harness, as?: MutexAdapter) {
     this.harness = harness;
     this.#as = as;
   }

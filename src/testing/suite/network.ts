@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { isLockError } from "../../core/errors.js";
 import type { HeldBack } from "../faults.js";
 import { type Bench, type Case, count, eventually, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 const LONG_MS = 4_000;
+/** The note of a claim: what is sent to watch a claim has the name of the lock in it as well. */
+const CLAIM = "the note of this claim";
+/** After so long a held claim is watched, so that the next request with its name is the release. */
+const WATCHED_MS = 150;
 
 /** Where a server ends what a client has left behind, the promise is that nothing can be delivered late. */
 async function deliverLate({ harness }: Bench, held: HeldBack): Promise<void> {
@@ -30,8 +35,8 @@ export const network = onWires([
       const watcher = bench.connect();
       const { locks, proxy } = await bench.proxied({ ttl: LONG_MS });
       await locks.mutex(bench.name()).run(() => undefined);
-      const cut = proxy.cutBeforeReply((data) => data.includes(name));
-      const asked = locks.mutex(name).acquire();
+      const cut = proxy.cutBeforeReply((data) => data.includes(CLAIM));
+      const asked = locks.mutex(name).acquire({ note: CLAIM });
       await cut;
       const [claimed] = (await watcher.inspect(name)).holders;
       const lease = await asked;
@@ -48,6 +53,7 @@ export const network = onWires([
       const name = bench.name();
       const { locks, proxy } = await bench.proxied({ ttl: LONG_MS });
       const lease = await locks.mutex(name).acquire();
+      await sleep(WATCHED_MS);
       const cut = proxy.cutBeforeReply((data) => data.includes(name));
       const released = lease.release();
       await cut;
@@ -56,15 +62,44 @@ export const network = onWires([
     },
   },
   {
-    name: "a try whose reply is lost is an error, and leaves no lock behind",
+    name: "a try whose reply is lost, and that cannot be repeated, is an error, and leaves no lock behind",
     async run(bench) {
       const name = bench.name();
       const watcher = bench.connect();
       const { locks, proxy } = await bench.proxied({ ttl: "60s" });
       await locks.mutex(bench.name()).run(() => undefined);
-      const cut = proxy.cutBeforeReply((data) => data.includes(name));
-      await assert.rejects(locks.mutex(name).tryAcquire(), { code: "backend", retryable: true });
+      const cut = proxy.cutBeforeReply((data) => data.includes(CLAIM)).then(() => proxy.refuse());
+      await assert.rejects(locks.mutex(name).tryAcquire({ note: CLAIM }), {
+        code: "backend",
+        retryable: true,
+      });
       await cut;
+      proxy.heal();
+      await eventually("it was withdrawn", 5_000, async () => (await count(watcher, name)).holders === 0);
+    },
+  },
+  {
+    name: "a try whose reply is lost, and that can be repeated, claims once, and leaves no lock behind",
+    async run(bench) {
+      const name = bench.name();
+      const watcher = bench.connect();
+      const { locks, proxy } = await bench.proxied({ ttl: "60s" });
+      await locks.mutex(bench.name()).run(() => undefined);
+      const cut = proxy.cutBeforeReply((data) => data.includes(CLAIM));
+      // An engine may repeat the request by itself, and need not.
+      const lease = await locks
+        .mutex(name)
+        .tryAcquire({ note: CLAIM })
+        .catch((error: unknown) => assert(isLockError(error, "backend") && error.retryable));
+      await cut;
+      if (lease) {
+        const { holders } = await watcher.inspect(name);
+        assert.deepEqual(
+          holders.map(({ token }) => token),
+          [lease.token],
+        );
+        assert.equal(await lease.release(), true);
+      }
       await eventually("it was withdrawn", 5_000, async () => (await count(watcher, name)).holders === 0);
     },
   },
@@ -99,9 +134,9 @@ export const network = onWires([
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
       // Held all the while, so that a session which the two share lives on.
       await locks.mutex(bench.name()).acquire();
-      const held = proxy.holdBack((data) => data.includes(name));
+      const held = proxy.holdBack((data) => data.includes(CLAIM));
       const controller = new AbortController();
-      const asked = locks.mutex(name).acquire({ signal: controller.signal });
+      const asked = locks.mutex(name).acquire({ signal: controller.signal, note: CLAIM });
       await held.caught;
       controller.abort(new Error("left"));
       await assert.rejects(asked, { message: "left" });
@@ -123,6 +158,7 @@ export const network = onWires([
       const name = bench.name();
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
       const lease = await locks.mutex(name).acquire();
+      await sleep(WATCHED_MS);
       const held = proxy.holdBack((data) => data.includes(name));
       lease.release().catch(() => undefined);
       await held.caught;

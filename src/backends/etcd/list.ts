@@ -1,0 +1,106 @@
+import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
+import { readMetadata, shownMs, UNKNOWN_OWNER } from "../../engine-kit/claim-metadata.js";
+import { encodeName, type KeyRange, keysUnder, type ListedClaim, readClaimKey } from "./keys.js";
+import type { LeaseRest, Long } from "./messages.js";
+import type { ClaimValue } from "./own-claim.js";
+import { capacityOf, QueueView } from "./queue-view.js";
+import type { EtcdRpc } from "./rpc.js";
+
+const PAGE = 1_000;
+
+/** The live claims of one name, for people to look at. */
+export async function readRecord(
+  rpc: EtcdRpc,
+  root: string,
+  name: string,
+  limit?: number,
+): Promise<ResourceRecord | undefined> {
+  const queue = new QueueView(root, name);
+  const request = { ...queue.all(), keys_only: false, ...(limit === undefined ? undefined : { limit }) };
+  const claims = queue.read(await rpc.range(request));
+  return recordOf(name, claims, await remainingByLease(rpc, claims));
+}
+
+/** Every name that begins so, page by page. A name's claims stand together, so they may span two pages. */
+export async function* readRecords(
+  rpc: EtcdRpc,
+  root: string,
+  prefix: string,
+): AsyncIterable<ResourceRecord> {
+  const { key, range_end } = keysUnder(`${root}${encodeName(prefix)}`);
+  let range: KeyRange = { key, range_end };
+  let open: ListedClaim[] = [];
+  // Of all pages: the last name of one is told with the next.
+  const remaining = new Map<Long, number>();
+  for (;;) {
+    const { kvs, more } = await rpc.range({ ...range, limit: PAGE });
+    const claims = kvs.flatMap((kv) => {
+      const claim = readClaimKey(root, kv);
+      // A key without a lease is nobody's lock.
+      return claim === undefined || kv.lease === "0" || !claim.name.startsWith(prefix) ? [] : [claim];
+    });
+    for (const [lease, restMs] of await remainingByLease(rpc, claims)) remaining.set(lease, restMs);
+    for (const claim of claims) {
+      if (open.length > 0 && open[0]?.name !== claim.name) {
+        yield* recordsOf(open, remaining);
+        open = [];
+      }
+      open.push(claim);
+    }
+    const last = kvs.at(-1);
+    if (!more || last === undefined) {
+      yield* recordsOf(open, remaining);
+      return;
+    }
+    range = { key: Buffer.concat([last.key, Buffer.from([0])]), range_end };
+  }
+}
+
+function recordsOf(claims: ListedClaim[], remaining: ReadonlyMap<Long, number>): ResourceRecord[] {
+  const name = claims[0]?.name;
+  const sorted = claims.sort((a, b) => (a.ticket < b.ticket ? -1 : 1));
+  const record = name === undefined ? undefined : recordOf(name, sorted, remaining);
+  return record === undefined ? [] : [record];
+}
+
+function recordOf(
+  name: string,
+  claims: readonly ListedClaim[],
+  remaining: ReadonlyMap<Long, number>,
+): ResourceRecord | undefined {
+  if (claims.length === 0) return undefined;
+  const capacity = capacityOf(claims) ?? claims[0]?.weight ?? 0;
+  return { name, capacity, claims: claims.map((claim) => claimRecord(claim, remaining)) };
+}
+
+function claimRecord(claim: ListedClaim, remaining: ReadonlyMap<Long, number>): ClaimRecord {
+  const { name, id, ticket, weight, kv } = claim;
+  const value = readMetadata<ClaimValue>(kv.value);
+  return {
+    name,
+    id,
+    ticket,
+    weight,
+    owner: value?.owner ?? UNKNOWN_OWNER,
+    note: value?.note ?? "",
+    ageMs: Date.now() - shownMs(value?.granted ?? value?.came, Date.now()),
+    remainingMs: remaining.get(kv.lease) ?? 0,
+  };
+}
+
+/** Leases are shared, so there are far fewer of them than claims. */
+async function remainingByLease(
+  rpc: EtcdRpc,
+  claims: readonly ListedClaim[],
+): Promise<ReadonlyMap<Long, number>> {
+  const leases = [...new Set(claims.map(({ kv }) => kv.lease))].filter((lease) => lease !== "0");
+  const answers = await Promise.all(
+    leases.map(async (lease) => [lease, restMs(await rpc.timeToLive(lease))] as const),
+  );
+  return new Map(answers);
+}
+
+/** The servers tell whole seconds, rounded down; a lease that is gone has less than none. */
+function restMs({ TTL, grantedTTL }: LeaseRest): number {
+  return Number(TTL) < 0 ? 0 : Math.min(Number(TTL) + 1, Number(grantedTTL)) * 1_000;
+}

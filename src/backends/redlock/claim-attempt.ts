@@ -1,0 +1,263 @@
+import type { Gone } from "../../core/backend.js";
+import { nowMs } from "../../core/clock.js";
+import { startTimer } from "../../core/timer.js";
+import { bitIn } from "../../engine-kit/reply.js";
+import { askAll, type Reply, SOON, type Soon } from "./ask-all.js";
+import { type RedlockNode, SCRIPTS } from "./node.js";
+import type { Vote } from "./replies.js";
+import { failuresOf, type Report } from "./reports.js";
+import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
+
+/** An attempt that comes to nothing is seldom older than this. */
+const ATTEMPT_MS = 200;
+
+const NOT_THERE = "it has voted, and has lost the vote again";
+
+/** Whoever had the votes that a holder lacks gives them back soon: then they are asked for, and more and more seldom. */
+const FIRST_AGAIN_MS = 5;
+
+/** What one attempt asks of every node. */
+export interface Candidate {
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly id: string;
+  readonly attempt: number;
+  /** The ticket that it has already: then nothing new is made, and there is nothing to take back. */
+  readonly known: number | undefined;
+  /** What a grant gives. */
+  readonly grantMs: number;
+  readonly timeoutMs: number;
+  readonly retentionMs: number;
+  /** Whether it will ask again if it is refused. */
+  readonly waits: boolean;
+  /** Whether anybody still wants what was granted. */
+  wanted(): boolean;
+  /** A node that had not been heard when it was refused would have voted for it. */
+  freed(): void;
+  /** Tells a node once more that the holder has left: its minHold goes on. */
+  leave(node: RedlockNode): void;
+  /** Gives back what a node has granted to an attempt that came to nothing. */
+  withdraw(node: RedlockNode): void;
+}
+
+export type Result =
+  | { readonly state: "granted"; readonly ticket: number; readonly remainingMs: number }
+  /**
+   * Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. `free`: so
+   * many nodes nobody else had.
+   */
+  | { readonly state: "refused"; readonly held: boolean; readonly free: number; readonly changeInMs: number }
+  | { readonly state: "max-ttl"; readonly agreedMs: number }
+  /** `elected`: a majority had voted for us, and then part of it was gone. */
+  | { readonly state: "no-quorum"; readonly reports: readonly Report[]; readonly elected: boolean }
+  | Gone;
+
+type Granted = Extract<Vote, { state: "granted" }>;
+type Refusal = Extract<Vote, { state: "refused" }>;
+type Replies = readonly (Reply<Vote> | undefined)[];
+type Votes = ReadonlyMap<RedlockNode, Granted>;
+/** A majority has voted for us; and these have for others. */
+type Elected = {
+  readonly state: "elected";
+  readonly votes: Votes;
+  readonly others: [RedlockNode, Refusal][];
+};
+
+/** One attempt to get a majority of the nodes: all are asked at once. */
+export class ClaimAttempt {
+  readonly #nodes: readonly RedlockNode[];
+  readonly #majority: number;
+  readonly #candidate: Candidate;
+  readonly #startMs = nowMs();
+  readonly #latecomers: [RedlockNode, Vote][] = [];
+  #result: Result | undefined;
+
+  constructor(nodes: readonly RedlockNode[], candidate: Candidate) {
+    this.#nodes = nodes;
+    this.#majority = majorityOf(nodes.length);
+    this.#candidate = candidate;
+  }
+
+  async run(): Promise<Result> {
+    const { keys, args, grantMs, timeoutMs } = this.#candidate;
+    const outcome = await askAll<RedlockNode, Vote, Elected | Result>({
+      nodes: this.#nodes,
+      ask: (node) => node.vote(keys, args, grantMs),
+      timeoutMs,
+      decide: (replies, over) => this.#decide(replies, over),
+      late: (node, vote) => this.#late(node, vote),
+      silent: (node) => node.silence(),
+    });
+    if (outcome.state === "elected") this.#latecomers.push(...outcome.others);
+    const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
+    this.#result = result;
+    for (const [node, vote] of this.#latecomers) this.#late(node, vote);
+    return result;
+  }
+
+  #decide(replies: Replies, over: boolean): Elected | Result | Soon | undefined {
+    const votes = new Map<RedlockNode, Granted>();
+    const others: [RedlockNode, Refusal][] = [];
+    const losses: Gone[] = [];
+    let disagreeing: Result | undefined;
+    for (const [index, reply] of replies.entries()) {
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      const node = this.#nodes[index];
+      if (vote?.state === "granted" && node !== undefined) votes.set(node, vote);
+      else if (vote?.state === "refused" && node !== undefined) others.push([node, vote]);
+      else if (vote?.state === "gone") losses.push(vote);
+      else if (vote?.state === "max-ttl") disagreeing = vote;
+    }
+    // Its votes may be of nodes that have forgotten what the others rely on.
+    if (disagreeing !== undefined) return this.#lost(replies, disagreeing);
+    const majority = this.#majority;
+    const minority = this.#nodes.length - majority;
+    if (votes.size >= majority) {
+      const tickets = [...votes.values()].map(({ ticket }) => ticket);
+      const ticket = ticketOf(tickets, majority);
+      const confirmed = ticket !== undefined && reached(tickets, ticket) >= majority;
+      // The rest may confirm it, for less than a second phase costs.
+      return over || confirmed || this.#candidate.known !== undefined
+        ? { state: "elected", votes, others }
+        : SOON;
+    }
+    if (losses.length > minority) return losses.find(({ loss }) => loss === "forced") ?? losses[0];
+    const refusals = others.map(([, refusal]) => refusal);
+    const lost = refusals.length > minority;
+    if (!lost && !over) return undefined;
+    if (lost || refusals.length + votes.size >= majority) {
+      const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
+      // Whether votes were split or, for who waits, it is just being given back makes a difference: the rest may tell.
+      if ((!held || this.#candidate.waits) && !over) return SOON;
+      const times = refusals.map(({ changeInMs }) => changeInMs);
+      const changeInMs = roomIn(times, votes.size, majority);
+      return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
+    }
+    return this.#lost(replies, { state: "no-quorum", reports: this.#reports(replies), elected: false });
+  }
+
+  /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
+  #isHeld(refusals: readonly Refusal[], unknown: number): boolean {
+    return refusals.some(({ by, ageMs }) => {
+      const votes = refusals.filter((other) => other.by === by).length;
+      return votes + (ageMs < ATTEMPT_MS ? 0 : unknown) >= this.#majority;
+    });
+  }
+
+  /** Whoever is not elected gives back what it got, at once: also where it has not heard yet. */
+  #lost(replies: Replies, result: Result): Result {
+    if (this.#candidate.known !== undefined) return result;
+    for (const [index, node] of this.#nodes.entries()) {
+      const reply = replies[index];
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      // In an outage who asks again finds what it has not heard of, and whoever gives up tells all nodes.
+      const unheard = vote === undefined && result.state === "refused";
+      if (unheard || vote?.state === "granted") this.#candidate.withdraw(node);
+    }
+    return result;
+  }
+
+  /** A majority's counters must have reached the ticket: where they have not, there is a second phase. */
+  async #handOut(votes: Votes): Promise<Result> {
+    const majority = this.#majority;
+    const drawn = [...votes.values()];
+    const tickets = drawn.map(({ ticket }) => ticket);
+    const ticket = this.#candidate.known ?? ticketOf(tickets, majority) ?? 0;
+    const needed = majority - reached(tickets, ticket);
+    const behind = needed > 0 ? this.#nodes.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket) : [];
+    const failures = needed > 0 ? await this.#raise(behind, votes, ticket, needed) : [];
+    if (failures.length > 0) {
+      for (const node of this.#nodes) this.#candidate.withdraw(node);
+      return { state: "no-quorum", reports: failures, elected: true };
+    }
+    // The claim shows the same ticket everywhere, but nobody has to wait for that. Not before it is handed out:
+    // another attempt that finds a lower one than was drawn may amount to less than what others got meanwhile.
+    for (const [node, vote] of votes)
+      if (vote.ticket !== ticket && !behind.includes(node)) this.#settle(node, ticket).catch(() => undefined);
+    const times = drawn.map(({ remainingMs }) => remainingMs);
+    return { state: "granted", ticket, remainingMs: keptBy(times, majority) };
+  }
+
+  /** Raises counters until so many more have reached the ticket, or says why not. */
+  #raise(
+    behind: readonly RedlockNode[],
+    votes: Votes,
+    ticket: number,
+    needed: number,
+  ): Promise<readonly Report[]> {
+    const voters = behind.filter((node) => votes.has(node));
+    return askAll({
+      // Also those that were not heard in time: they may have voted meanwhile.
+      nodes: behind,
+      ask: (node) => this.#settle(node, ticket, "raise"),
+      timeoutMs: this.#candidate.timeoutMs,
+      decide: (replies, over) => {
+        const settled = replies.filter((reply) => reply !== undefined && "answer" in reply && reply.answer);
+        if (settled.length >= needed) return [];
+        const told = voters.map((node) => replies[behind.indexOf(node)]);
+        if (!over) return told.includes(undefined) ? undefined : SOON;
+        const lost = voters.filter((_, index) => isNo(told[index]));
+        return [...failuresOf(voters, told), ...lost.map((node) => ({ node, error: NOT_THERE }))];
+      },
+      silent: (node) => node.silence(),
+    });
+  }
+
+  #settle(node: RedlockNode, ticket: number, ...how: "raise"[]): Promise<boolean> {
+    const { keys, id, attempt, retentionMs } = this.#candidate;
+    const args = [id, String(attempt), String(ticket), String(retentionMs), ...how];
+    return node.run(SCRIPTS.settle, keys.slice(0, 2), args, bitIn);
+  }
+
+  /** It came when everything was decided: it joins what was granted, or is given back. */
+  #late(node: RedlockNode, vote: Vote): void {
+    const result = this.#result;
+    if (this.#candidate.known !== undefined) return;
+    // While the second phase is under way without it, nobody knows.
+    if (result === undefined) {
+      this.#latecomers.push([node, vote]);
+    } else if (vote.state === "refused") {
+      if (result.state === "granted") this.#askAgain(node);
+    } else if (vote.state !== "granted") {
+      return;
+    } else if (result.state === "granted" && this.#candidate.wanted()) {
+      if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
+    } else if (result.state === "granted") {
+      // Who has left meanwhile has told this node; but before its claim, if that was sent late.
+      if (vote.sentLate) this.#candidate.leave(node);
+    } else {
+      // So has who was refused.
+      if (result.state !== "refused" || vote.sentLate) this.#candidate.withdraw(node);
+      if (result.state === "refused") this.#candidate.freed();
+    }
+  }
+
+  /**
+   * It had voted for somebody who came to nothing. A lease that is on just a majority is lost with one of them, and
+   * if that is by a clock that jumps, two believe.
+   */
+  #askAgain(node: RedlockNode, inMs = FIRST_AGAIN_MS): void {
+    const { keys, args, grantMs, timeoutMs } = this.#candidate;
+    const ask = async () => {
+      // Not for what may be over.
+      if (!this.#candidate.wanted() || nowMs() > this.#startMs + timeoutMs) return;
+      const vote = await node.vote(keys, args, grantMs).catch(() => undefined);
+      if (vote?.state === "refused") this.#askAgain(node, 2 * inMs);
+      else if (vote !== undefined) this.#late(node, vote);
+    };
+    startTimer(ask, inMs).unref();
+  }
+
+  #reports(replies: Replies): readonly Report[] {
+    const young = this.#nodes.flatMap((node, index): Report[] => {
+      const reply = replies[index];
+      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      return vote?.state === "young" ? [{ node, votesInMs: vote.votesInMs }] : [];
+    });
+    return [...failuresOf(this.#nodes, replies), ...young];
+  }
+}
+
+function isNo(reply: Reply<boolean> | undefined): boolean {
+  return reply !== undefined && "answer" in reply && !reply.answer;
+}

@@ -1,0 +1,239 @@
+import { Notifications } from "../../clients/redis/notifications.js";
+import type {
+  Answer,
+  Backend,
+  ClaimRequest,
+  Ending,
+  Gone,
+  Notify,
+  Renewal,
+  RenewRequest,
+  ResourceRecord,
+  Unwatch,
+} from "../../core/backend.js";
+import { type Owner, WHOLE } from "../../core/claim.js";
+import { nowMs } from "../../core/clock.js";
+import { delay } from "../../core/delay.js";
+import { Bootstrap } from "./bootstrap.js";
+import { type Candidate, ClaimAttempt, type Result } from "./claim-attempt.js";
+import { bornKey, lockKeys, quorumChannel, rungAs } from "./keys.js";
+import { listByPrefix, recordOf } from "./list.js";
+import { BEHIND_MS, backoffMs, LocalQueue } from "./local-queue.js";
+import { nodesOf, type RedlockNode } from "./node.js";
+import { type RedlockOptions, type RedlockSettings, readRedlockOptions } from "./options.js";
+import { Releases } from "./release.js";
+import { renewAll } from "./renew.js";
+import { disagreement, noQuorum } from "./reports.js";
+import { majorityOf } from "./tally.js";
+import { refuseTheImpossible, traitsOf } from "./traits.js";
+
+export type { IoredisLike } from "../../clients/redis/ioredis.js";
+export type { NodeRedisLike } from "../../clients/redis/node-redis.js";
+export type { RedlockOptions } from "./options.js";
+
+/** How often a question is asked again when no one has the lock, so nobody is in its way. */
+const MOST_ROUNDS = 12;
+/** A vote is worth little when most of the ttl has gone by; and a busy machine needs some time. */
+const TTL_SHARE = 3;
+const SHORTEST_TIMEOUT_MS = 50;
+/** So that all nodes draw the same ticket, it lies a little ahead of their clocks. */
+const LEAD_US = 1_000;
+/** By so much longer than asked for the head of an uncontended lock is kept: tickets may be ahead of time. */
+const KEPT_LONGER_MS = 1_000;
+
+const GONE: Gone = { state: "gone", loss: "taken" };
+
+/** Locks by a majority of independent Redis servers; by ioredis or node-redis. */
+export function redlock(options: RedlockOptions = {}): Backend {
+  return new QuorumBackend(readRedlockOptions(options));
+}
+
+class QuorumBackend implements Backend {
+  readonly traits;
+  readonly #settings: RedlockSettings;
+  readonly #nodes: readonly RedlockNode[];
+  readonly #majority: number;
+  readonly #opening: Bootstrap;
+  readonly #leaving: Releases;
+  readonly #queue: LocalQueue;
+  readonly #notifications: Notifications;
+  /** Attempts are numbered, so that what belongs to an earlier one never touches a later one. */
+  #attempts = 0;
+  /** The ids of claims that somebody still wants, and their tickets once they are granted. */
+  readonly #wanted = new Map<string, bigint | undefined>();
+  #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
+
+  constructor(settings: RedlockSettings) {
+    const { nodes, prefix, timeoutMs } = settings;
+    this.#settings = settings;
+    this.traits = traitsOf(settings);
+    this.#nodes = nodesOf(settings);
+    this.#majority = majorityOf(nodes.length);
+    this.#opening = new Bootstrap(this.#nodes, settings);
+    this.#leaving = new Releases(this.#nodes, settings);
+    let next = Math.floor(Math.random() * nodes.length);
+    // Whoever gives a lock back tells all nodes, so it is enough to listen at one of them.
+    this.#notifications = new Notifications(quorumChannel(prefix), timeoutMs, (channel, hear) => {
+      const node = this.#nodes[next++ % this.#nodes.length] as RedlockNode;
+      return node.subscribe(channel, hear);
+    });
+    this.#queue = new LocalQueue((name, ring) => this.#notifications.watch(rungAs(name), ring));
+  }
+
+  get client(): string | undefined {
+    return this.#nodes[0]?.library;
+  }
+
+  async claim(request: ClaimRequest): Promise<Answer> {
+    const { name, id, queue, ttlMs } = request;
+    refuseTheImpossible(request, this.#settings);
+    if (!this.#opening.done) await this.#opening.open();
+    if (this.#isAnother(request)) return GONE;
+    this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
+    if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
+    if (queue && !this.#queue.enter(name, id)) return { state: "refused", againInMs: BEHIND_MS };
+    // A lease counts from the first question: what is granted when most of its ttl is over is worth nothing.
+    const lastMs = nowMs() + ttlMs / TTL_SHARE;
+    for (let round = 0; ; round++) {
+      const result = await this.#attempt(request);
+      if (queue && result.state !== "no-quorum") this.#queue.answered(name);
+      // Who waits is told that votes were split, and comes back in its own time.
+      const split = result.state === "refused" && !result.held && !queue;
+      const deserted = result.state === "no-quorum" && result.elected;
+      const pauseMs = backoffMs(round);
+      const last = round === MOST_ROUNDS || nowMs() + pauseMs > lastMs || !this.#wanted.has(id);
+      if (!(split || deserted) || last) return this.#answer(request, result);
+      await delay(pauseMs);
+    }
+  }
+
+  #attempt(request: ClaimRequest): Promise<Result> {
+    const { name, id, ticket } = request;
+    const { prefix, retentionMs } = this.#settings;
+    const attempt = ++this.#attempts;
+    const candidate: Candidate = {
+      keys: [...lockKeys(prefix, name), bornKey(prefix)],
+      args: [id, this.#describe(request), this.#ask(request, attempt)],
+      id,
+      attempt,
+      known: ticket === undefined ? undefined : Number(ticket),
+      grantMs: Math.max(request.ttlMs, request.minHoldMs),
+      timeoutMs: this.#timeoutMs(request.ttlMs),
+      retentionMs,
+      waits: request.queue,
+      wanted: () => this.#wanted.has(id),
+      freed: () => this.#queue.freed(name, id),
+      leave: (node) => this.#leaving.leave(node, name, id),
+      withdraw: (node) => this.#leaving.withdraw(node, name, id, attempt),
+    };
+    return new ClaimAttempt(this.#nodes, candidate).run();
+  }
+
+  #answer(request: ClaimRequest, result: Result): Answer {
+    const { name, id, queue } = request;
+    switch (result.state) {
+      case "granted":
+        // Who shares it lets the next one ask at once: that may be one who shares it, too.
+        this.#queue.granted(name, id, request.weight === WHOLE ? result.remainingMs : 0);
+        this.#wanted.set(id, BigInt(result.ticket));
+        return { state: "granted", ticket: BigInt(result.ticket), remainingMs: result.remainingMs };
+      case "refused":
+        return queue
+          ? { state: "refused", againInMs: this.#queue.againInMs(name, result) }
+          : { state: "refused" };
+      case "gone":
+        return result;
+      case "max-ttl":
+        throw disagreement(result.agreedMs, this.#settings.maxTtlMs);
+      case "no-quorum": {
+        const failure = noQuorum(this.#nodes.length, this.#majority, result.reports, name);
+        if (queue) this.#queue.answered(name, failure);
+        throw failure;
+      }
+    }
+  }
+
+  #ask({ ticket, ttlMs, minHoldMs, queue }: ClaimRequest, attempt: number): string {
+    const { maxTtlMs, retentionMs } = this.#settings;
+    const grantMs = Math.max(ttlMs, minHoldMs);
+    const keptMs = Math.ceil(Math.max(grantMs, retentionMs)) + KEPT_LONGER_MS;
+    const drawn = `${attempt} ${ticket ?? 0} ${toUs(ttlMs)} ${toUs(grantMs)} ${this.#floor()}`;
+    return `${drawn} ${maxTtlMs} ${retentionMs} ${keptMs} ${queue ? 1 : 0}`;
+  }
+
+  /** What a claim is, apart from its id. Who asks is the same for call after call, so that is kept. */
+  #describe({ weight, fixed, minHoldMs, owner, note }: ClaimRequest): string {
+    const last = this.#lastWho;
+    if (last?.owner !== owner || last.note !== note) {
+      this.#lastWho = { owner, note, text: JSON.stringify([owner, note]) };
+    }
+    return `${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${this.#lastWho?.text}`;
+  }
+
+  /** A ticket that a majority of nodes has probably not reached: if they all draw it, no second phase is needed. */
+  #floor(): number {
+    const ahead = this.#nodes.flatMap(({ aheadUs }) => aheadUs ?? []).sort((a, b) => a - b);
+    const usual = ahead[this.#majority - 1];
+    return usual === undefined ? 0 : Math.ceil(usual + nowMs() * 1000 + LEAD_US);
+  }
+
+  #timeoutMs(ttlMs: number): number {
+    return Math.min(this.#settings.timeoutMs, Math.max(ttlMs / TTL_SHARE, SHORTEST_TIMEOUT_MS));
+  }
+
+  async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    if (claims.length === 0) return [];
+    const known = claims.filter((claim) => !this.#isAnother(claim));
+    if (known.length === 0) return claims.map(() => GONE);
+    const timeoutOf = (ttlMs: number) => this.#timeoutMs(ttlMs);
+    const renewals = await renewAll(this.#nodes, this.#settings, known, timeoutOf);
+    if (known.length === claims.length) return renewals;
+    return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
+  }
+
+  /** Nodes know claims by their ids, and may have drawn other tickets for them: that this is the one, we know. */
+  #isAnother({ id, ticket }: { readonly id: string; readonly ticket?: bigint | undefined }): boolean {
+    const known = this.#wanted.get(id);
+    return known !== undefined && ticket !== undefined && ticket !== known;
+  }
+
+  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+    const { name, id } = claim;
+    this.#wanted.delete(id);
+    const { found, shared } = await this.#leaving.release(name, id, ending);
+    this.#queue.ring(name, shared);
+    return found;
+  }
+
+  async *list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord> {
+    if (!this.#opening.done) await this.#opening.open();
+    if ("prefix" in query) {
+      yield* listByPrefix(this.#nodes, this.#settings, query.prefix);
+      return;
+    }
+    const record = await recordOf(this.#nodes, this.#settings, query.name, query.limit);
+    if (record !== undefined) yield record;
+  }
+
+  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
+    const { name, id } = claim;
+    const ends = [this.#notifications.watch(id, ring), this.#queue.watch(name, id, ring)];
+    return () => {
+      this.#wanted.delete(id);
+      for (const end of ends) end();
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#queue.close();
+    this.#notifications.close();
+    await this.#leaving.settled();
+    await Promise.all(this.#nodes.map((node) => node.close()));
+  }
+}
+
+function toUs(ms: number): string {
+  return String(Math.round(ms * 1000));
+}

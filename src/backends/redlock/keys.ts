@@ -1,0 +1,35 @@
+import { encodeName } from "../../clients/redis/key-names.js";
+import { lua } from "./lua.generated.js";
+
+/** The keys of one lock on every node: its head, and what an operator took away. */
+export type LockKeys = readonly [head: string, forced: string];
+
+/** What a quorum keeps is apart from what `redis://` keeps on the same server under the same prefix. */
+export function lockKeys(prefix: string, name: string): LockKeys {
+  const head = `${prefix}:quorum:{${encodeName(name)}}`;
+  return [head, `${head}:forced`];
+}
+
+/** Since when a node remembers everything. */
+export function bornKey(prefix: string): string {
+  return `${prefix}:quorum:born`;
+}
+
+/** The channel on which all are rung who use these locks; what is rung says which of them is meant. */
+export function quorumChannel(prefix: string): string {
+  return `${prefix}:quorum:bell`;
+}
+
+/** A lock as it is rung. No id of a claim has a colon in it. */
+export function rungAs(name: string): string {
+  return `lock:${encodeURIComponent(name)}`;
+}
+
+export const LUA = {
+  claim: lua["claim-idle"] + lua.common + lua.claim,
+  settle: lua.common + lua.settle,
+  renew: lua.common + lua.renew,
+  release: lua["release-only"] + lua.common + lua.release,
+  list: lua.common + lua.list,
+  greet: lua.greet,
+};

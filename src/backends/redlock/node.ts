@@ -1,0 +1,167 @@
+import {
+  makeScript,
+  type RedisClient,
+  runScript,
+  type Script,
+  type Subscription,
+  scanKeys,
+} from "../../clients/redis/client.js";
+import { RedisConnection } from "../../clients/redis/connection.js";
+import type { RedisSettings } from "../../clients/redis/options.js";
+import { readReply } from "../../clients/redis/replies.js";
+import { nowMs } from "../../core/clock.js";
+import { backendError, invalidOption } from "../../core/errors.js";
+import { bornKey, LUA } from "./keys.js";
+import { NodeHealth } from "./node-health.js";
+import type { RedlockSettings } from "./options.js";
+import { type Greeting, readGreeting, readVote, type Vote } from "./replies.js";
+
+export const SCRIPTS = {
+  settle: makeScript(LUA.settle),
+  renew: makeScript(LUA.renew),
+  release: makeScript(LUA.release),
+  list: makeScript(LUA.list),
+  greet: makeScript(LUA.greet),
+};
+
+/** The servers of a quorum, which know of each other: none of them has two votes. */
+export function nodesOf({ nodes, timeoutMs }: RedlockSettings): readonly RedlockNode[] {
+  const all: RedlockNode[] = [];
+  for (const { where, settings } of nodes) all.push(new RedlockNode(where, settings, timeoutMs, all));
+  return all;
+}
+
+/** One of the independent servers. */
+export class RedlockNode {
+  readonly where: string;
+  readonly #all: readonly RedlockNode[];
+  readonly #connection: RedisConnection;
+  readonly #bornKey: string;
+  readonly #health: NodeHealth;
+  /** Which start of which server it is, once it was greeted and while there is no doubt of it. */
+  #runId: string | undefined;
+  #claim: Script | undefined;
+  /** By how much its clock was ahead of ours, in µs, when it was last asked: all the way there included. */
+  aheadUs: number | undefined;
+
+  constructor(where: string, settings: RedisSettings, timeoutMs: number, all: readonly RedlockNode[]) {
+    this.where = where;
+    this.#all = all;
+    this.#connection = new RedisConnection(settings, () => {});
+    this.#bornKey = bornKey(settings.prefix);
+    this.#health = new NodeHealth(timeoutMs);
+  }
+
+  /** Which client library it is asked by, once it was. */
+  get library(): string | undefined {
+    return this.#connection.library;
+  }
+
+  async run<T>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    // A release that is repeated would say that the claim was not there. Core tries a release again, and knows that.
+    const repeatable = script !== SCRIPTS.release;
+    const reply = await this.#ask((client) => runScript(client, script, keys, args), repeatable);
+    return readReply(reply, read, this.where);
+  }
+
+  /** Who is there, and since when it remembers. Can declare that nothing has been lost there. */
+  greet(declaration: readonly string[] = []): Promise<Greeting> {
+    return this.#ask(async (client) => (await this.#meet(client, declaration)).greeting);
+  }
+
+  /**
+   * Asks for a vote. Whose it would be must be known before: so whenever the server does not know its script, and
+   * after every failure, it is greeted first, and compares once more who it is with who it was.
+   */
+  vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
+    // What is under way to it already will tell when it is back.
+    if (this.#health.lasts) return Promise.reject(this.silence());
+    let sentMs = nowMs();
+    let sentLate = false;
+    let givenUp = false;
+    let isRepeated = false;
+    const afterGreeting = async (client: RedisClient) => {
+      // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
+      const { script } = await this.#meet(client, []);
+      // Nobody would hear of the vote, and give it back.
+      if (givenUp) throw this.silence();
+      sentMs = nowMs();
+      sentLate = true;
+      return client.evalText(script, keys, [...args, "verify"]);
+    };
+    const asked = this.#ask((client) => {
+      if (this.#claim === undefined || isRepeated) return afterGreeting(client);
+      isRepeated = true;
+      return client.evalSha(this.#claim, keys, args).catch((error: unknown) => {
+        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+        return afterGreeting(client);
+      });
+    });
+    return asked.then(
+      (reply) => {
+        const vote = readReply(reply, (vote) => readVote(vote, grantMs), this.where);
+        if (vote.state !== "granted") return vote;
+        this.aheadUs = vote.atUs - sentMs * 1000;
+        return sentLate ? { ...vote, sentLate } : vote;
+      },
+      (error: unknown) => {
+        givenUp = true;
+        this.#doubt();
+        throw error;
+      },
+    );
+  }
+
+  scan(patternFor: (keyPrefix: string) => string): AsyncIterable<readonly string[]> {
+    return this.#connection.each((client) => scanKeys(client, patternFor));
+  }
+
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
+    return (await this.#connection.client()).subscribe(channel, onMessage);
+  }
+
+  silence(): Error {
+    return backendError(`Redis at ${this.where}: no answer in time`, { retryable: true });
+  }
+
+  close(): Promise<void> {
+    this.#health.end();
+    return this.#connection.close();
+  }
+
+  /**
+   * A server forgets scripts when it is started anew, and has those of all its users together. So each start of
+   * each server, database and prefix has a script of its own, which is known where it was greeted, and only there.
+   */
+  async #meet(client: RedisClient, declaration: readonly string[]) {
+    const reply = await runScript(client, SCRIPTS.greet, [this.#bornKey], declaration);
+    const greeting = readReply(reply, readGreeting, this.where);
+    const twin = this.#all.find((other) => other !== this && other.#runId === greeting.runId);
+    if (twin !== undefined) {
+      this.#doubt();
+      throw invalidOption(
+        `redlock: ${twin.where} and ${this.where} are the same server, and one server has one vote.`,
+      );
+    }
+    const script = makeScript(`${LUA.claim}\n-- ${greeting.born}\n`);
+    this.#runId = greeting.runId;
+    this.#claim = script;
+    return { greeting, script };
+  }
+
+  #doubt(): void {
+    this.#runId = undefined;
+    this.#claim = undefined;
+  }
+
+  #ask<T>(work: (client: RedisClient) => Promise<T>, repeatable = true): Promise<T> {
+    const asked = this.#connection.use(work, repeatable);
+    this.#health.listen(asked);
+    return asked;
+  }
+}

@@ -1,0 +1,81 @@
+import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
+import { readMetadata, shownMs, UNKNOWN_OWNER } from "../../engine-kit/claim-metadata.js";
+import { unless } from "./errors.js";
+import { decodeName, type ListedClaim } from "./names.js";
+import { type ClaimValue, parentOf } from "./own-claim.js";
+import { ERROR, getChildren, getData, sync } from "./protocol.js";
+import { capacityOf } from "./queue-view.js";
+import type { Session } from "./session.js";
+
+const NAMES_AT_ONCE = 50;
+
+/** The live claims of one name, for people to look at. */
+export async function readRecord(
+  session: Session,
+  root: string,
+  name: string,
+  limit?: number,
+): Promise<ResourceRecord | undefined> {
+  return recordOf(session, root, name, await session.queues.latest(parentOf(root, name)), limit);
+}
+
+async function recordOf(
+  session: Session,
+  root: string,
+  name: string,
+  listed: readonly ListedClaim[],
+  limit?: number,
+): Promise<ResourceRecord | undefined> {
+  const parent = parentOf(root, name);
+  const read = listed.slice(0, limit).map((claim) => readClaim(session, parent, name, claim));
+  const claims = (await Promise.all(read)).flatMap((claim) => claim ?? []);
+  const [first] = claims;
+  if (first === undefined) return undefined;
+  return { name, capacity: capacityOf(listed) ?? first.weight, claims };
+}
+
+/** Every name that begins so. */
+export async function* readRecords(
+  session: Session,
+  root: string,
+  prefix: string,
+): AsyncIterable<ResourceRecord> {
+  const { client, queues } = session;
+  const syncing = client.send(sync(root || "/"));
+  const reading = client.send(getChildren(root || "/")).catch(unless(ERROR.noNode));
+  const [, nodes] = await Promise.all([syncing, reading]);
+  const names = (nodes ?? []).flatMap((node) => decodeName(node) ?? []);
+  const wanted = names.filter((name) => name.startsWith(prefix)).sort();
+  for (let from = 0; from < wanted.length; from += NAMES_AT_ONCE) {
+    const some = wanted.slice(from, from + NAMES_AT_ONCE);
+    const records = await Promise.all(
+      some.map(async (name) => recordOf(session, root, name, await queues.read(parentOf(root, name)))),
+    );
+    yield* records.flatMap((record) => record ?? []);
+  }
+}
+
+async function readClaim(
+  session: Session,
+  parent: string,
+  name: string,
+  { node, id, weight }: ListedClaim,
+): Promise<ClaimRecord | undefined> {
+  const read = await session.client.send(getData(`${parent}/${node}`, false)).catch(unless(ERROR.noNode));
+  // Gone meanwhile; or a node that lives by no session, which is nobody's lock.
+  if (read === undefined || read.stat.ephemeralOwner === 0n) return undefined;
+  const value = readMetadata<ClaimValue>(read.data);
+  const sinceMs = read.stat.ctimeMs + shownMs(value?.granted, 0);
+  return {
+    name,
+    id,
+    ticket: read.stat.czxid,
+    weight,
+    owner: value?.owner ?? UNKNOWN_OWNER,
+    note: value?.note ?? "",
+    // The server's wall clock against ours.
+    ageMs: Math.max(0, Date.now() - sinceMs),
+    // How much of it is left, only the servers know.
+    remainingMs: shownMs(value?.ttl, 0),
+  };
+}

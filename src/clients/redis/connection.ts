@@ -1,0 +1,260 @@
+import { isTimeToRepeat, nowMs } from "../../core/clock.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import type { RedisClient } from "./client.js";
+import { ClusterFailover } from "./cluster-failover.js";
+import {
+  clearer,
+  closedError,
+  isBroken,
+  isReadOnly,
+  isUnreachable,
+  lateError,
+  redisError,
+} from "./errors.js";
+import { openClient, refuseEviction } from "./open.js";
+import type { RedisSettings } from "./options.js";
+import { describeAddress } from "./url.js";
+
+/** How long a client that leads to a replica is left alone: so long at first, then twice as long, and so on. */
+const FIRST_REST_MS = 50;
+const LONGEST_REST_MS = 500;
+/** After the second attempt to connect that failed, the next one is made so much later; with each failure by as much more. */
+const RETRY_MS = 50;
+const LONGEST_RETRY_MS = 1_000;
+
+/**
+ * The way to the server: opened on first use, checked once, bounded in time. A client of our own that no longer
+ * answers is replaced, because a dead TCP connection may take a quarter of an hour to say so. One whose connection
+ * has ended is forgotten, and the next request opens a new one: what connects again by itself would keep a process
+ * alive that waits for nothing.
+ */
+export class RedisConnection {
+  readonly #settings: RedisSettings;
+  readonly #where: string;
+  readonly #onReplaced: () => void;
+  readonly #requestTimeout: RequestTimeout;
+  readonly #failover: ClusterFailover;
+  readonly #failed = (error: unknown) => {
+    // Of the node that serves these slots by now this client may know nothing.
+    if (this.#ready?.clustered && isUnreachable(error)) this.#replace(this.#ready);
+    return redisError(clearer(error, this.#latest?.trouble?.()), this.#where, this.#settings);
+  };
+  #client: Promise<RedisClient> | undefined;
+  #ready: RedisClient | undefined;
+  #latest: RedisClient | undefined;
+  #closed = false;
+  /** The client was replaced because it led to a replica, and the new one has written nothing yet. */
+  #isMoving = false;
+  #restMs = 0;
+  #restUntilMs = -Infinity;
+  /** Why it could not be opened, how many times in a row, and when the next attempt is made. */
+  #failure: unknown;
+  #failures = 0;
+  #retryAtMs = -Infinity;
+  /** The client has ended: what was listened to by its server may come from another one now. */
+  #hasEnded = false;
+
+  constructor(settings: RedisSettings, onReplaced: () => void) {
+    this.#settings = settings;
+    this.#where = settings.address === undefined ? "the given client" : describeAddress(settings.address);
+    this.#onReplaced = onReplaced;
+    this.#requestTimeout = new RequestTimeout(settings.timeoutMs);
+    this.#failover = new ClusterFailover(
+      settings.timeoutMs,
+      // The host that the URL names may be just the one that is silent.
+      (old) => openClient(settings, old.nodes()),
+      (successor) => this.#install(successor),
+    );
+  }
+
+  /** Which library the client is of, once there is one. */
+  get library(): string | undefined {
+    return this.#latest?.library;
+  }
+
+  /**
+   * `repeatable`: the work may be done once more when its connection breaks. The server may have closed an idle
+   * connection long ago, and the next request is the first to learn of it.
+   */
+  use<T>(work: (client: RedisClient) => Promise<T>, repeatable = true): Promise<T> {
+    const client = this.#ready;
+    if (client !== undefined) return this.#bound(client, work, repeatable);
+    return this.#opened().then((opened) => this.#bound(opened, work, repeatable));
+  }
+
+  /** What was begun before may have failed while this process was frozen. */
+  #opened(): Promise<RedisClient> {
+    const startMs = nowMs();
+    const again = (failure: unknown) => {
+      if (isTimeToRepeat(startMs, this.#settings.timeoutMs)) return this.#open();
+      throw failure;
+    };
+    return this.#client?.catch(again) ?? this.#open();
+  }
+
+  /** For what bounds itself: its failure says nothing about the connection for commands. */
+  async client(): Promise<RedisClient> {
+    return this.#ready ?? this.#open();
+  }
+
+  #bound<T>(client: RedisClient, work: (client: RedisClient) => Promise<T>, repeatable: boolean): Promise<T> {
+    if (this.#closed) return Promise.reject(closedError());
+    const startMs = nowMs();
+    const failed = (error: unknown) => {
+      const isTime = repeatable && isTimeToRepeat(startMs, this.#settings.timeoutMs);
+      return (
+        this.#moved(client, error, work) ??
+        this.#brokenOff(client, error, isTime ? work : undefined) ??
+        this.#failed(error)
+      );
+    };
+    return this.#ask(client, work, failed);
+  }
+
+  #ask<T>(
+    client: RedisClient,
+    work: (client: RedisClient) => Promise<T>,
+    failed: (error: unknown) => Error | Promise<T>,
+  ): Promise<T> {
+    let asked: Promise<T>;
+    try {
+      asked = work(client);
+    } catch (error) {
+      return Promise.reject(this.#failed(error));
+    }
+    return this.#requestTimeout.bound(asked, failed, () => {
+      this.#replace(client);
+      return lateError(this.#requestTimeout.timeoutMs, this.#where);
+    });
+  }
+
+  /**
+   * After a switchover connections stay open to the old primary, which is a replica by now: the address is looked
+   * up again and the request repeated, once. A wait goes on trying by itself. While the address still leads to the
+   * old primary, it is looked up ever more seldom.
+   */
+  #moved<T>(
+    client: RedisClient,
+    error: unknown,
+    work: (client: RedisClient) => Promise<T>,
+  ): Promise<T> | undefined {
+    if (client.clustered || this.#settings.client !== undefined || !isReadOnly(error)) return undefined;
+    if (this.#ready === client) {
+      const atMs = nowMs();
+      if (atMs < this.#restUntilMs) return undefined;
+      this.#restMs = this.#isMoving ? Math.min(2 * this.#restMs, LONGEST_REST_MS) : FIRST_REST_MS;
+      this.#restUntilMs = atMs + this.#restMs;
+      this.#isMoving = true;
+      this.#drop(client);
+    }
+    return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
+  }
+
+  /** A connection of ours has broken: the request is repeated on a new one, once. */
+  #brokenOff<T>(
+    client: RedisClient,
+    error: unknown,
+    work: ((client: RedisClient) => Promise<T>) | undefined,
+  ): Promise<T> | undefined {
+    if (this.#settings.client !== undefined || !isBroken(error)) return undefined;
+    // A cluster's client connects to its nodes as they are needed.
+    if (!client.clustered) this.#end(client);
+    if (work === undefined) return undefined;
+    return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
+  }
+
+  /**
+   * An answer has shown that the server writes. Waiters that were told to ask before that would only be refused by
+   * the old primary. What only reads shows nothing: a replica answers that, too.
+   */
+  wrote(): void {
+    if (!this.#isMoving) return;
+    this.#isMoving = false;
+    this.#restUntilMs = -Infinity;
+    this.#onReplaced();
+  }
+
+  /** The batches of a scan, each bounded like any request. */
+  async *each<T>(begin: (client: RedisClient) => AsyncIterable<T>): AsyncIterable<T> {
+    let batches: AsyncIterator<T> | undefined;
+    for (;;) {
+      const isFirst = batches === undefined;
+      const { done, value } = await this.use((client) => {
+        if (isFirst || batches === undefined) batches = begin(client)[Symbol.asyncIterator]();
+        return batches.next();
+      }, isFirst);
+      if (done) return;
+      yield value;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#ready = undefined;
+    // From here on no successor is installed, so this client is the last.
+    const succession = this.#failover.close();
+    const client = await this.#client?.catch(() => undefined);
+    await client?.close();
+    await succession;
+  }
+
+  #open(): Promise<RedisClient> {
+    if (this.#closed) return Promise.reject(closedError());
+    if (this.#client === undefined && nowMs() < this.#retryAtMs) return Promise.reject(this.#failure);
+    this.#client ??= this.#connect().catch((error: unknown) => {
+      this.#client = undefined;
+      this.#failure = this.#failed(error);
+      // While nothing is known of a server, each request shows how it is; a client of the caller's connects by itself.
+      if (this.#latest !== undefined && this.#settings.client === undefined)
+        this.#retryAtMs = nowMs() + Math.min(this.#failures++ * RETRY_MS, LONGEST_RETRY_MS);
+      throw this.#failure;
+    });
+    return this.#client;
+  }
+
+  async #connect(): Promise<RedisClient> {
+    const client = await openClient(this.#settings);
+    this.#latest = client;
+    try {
+      if (!this.#settings.acceptEviction) await refuseEviction(client, this.#settings, this.#where);
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+    this.#failures = 0;
+    this.#install(client, this.#hasEnded);
+    return client;
+  }
+
+  #replace(stuck: RedisClient): void {
+    if (this.#ready !== stuck || this.#settings.client !== undefined) return;
+    if (stuck.clustered) {
+      this.#failover.begin(stuck);
+      return;
+    }
+    this.#drop(stuck);
+    this.#onReplaced();
+  }
+
+  #drop(client: RedisClient): void {
+    this.#ready = undefined;
+    this.#client = undefined;
+    // If it does not answer, closing it may not either, and nothing waits for that.
+    client.close().catch(() => undefined);
+  }
+
+  #install(client: RedisClient, replaces = true): void {
+    this.#ready = client;
+    this.#latest = client;
+    this.#client = Promise.resolve(client);
+    this.#hasEnded = false;
+    void client.ended?.then(() => this.#end(client));
+    if (replaces) this.#onReplaced();
+  }
+
+  #end(client: RedisClient): void {
+    if (this.#ready !== client) return;
+    this.#hasEnded = true;
+    this.#drop(client);
+  }
+}

@@ -1,0 +1,110 @@
+import type { Notify, Unwatch } from "../../core/backend.js";
+import { startTimer } from "../../core/timer.js";
+import { Backoff } from "../../engine-kit/backoff.js";
+import { parseForce } from "../../engine-kit/force-notice.js";
+import type { Subscription } from "./client.js";
+import { within } from "./errors.js";
+
+const FIRST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 1_000;
+/** How often the subscription is asked for a sign of life, in times that an answer may take. */
+const PULSE = 5;
+
+/**
+ * One subscription for the whole process, on a channel on which scripts tell it what it wants to know.
+ * Messages may be lost whenever it breaks, so after every new subscription all who are watched ask again. One that
+ * breaks while no claim is watched is made anew with the next claim.
+ */
+export class Notifications {
+  readonly channel: string;
+  readonly #watched = new Map<string, Notify>();
+  readonly #timeoutMs: number;
+  readonly #subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>;
+  #subscription: Subscription | undefined;
+  #started = false;
+  #closed = false;
+  #retry: NodeJS.Timeout | undefined;
+  #pulse: NodeJS.Timeout | undefined;
+  readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+
+  constructor(
+    channel: string,
+    timeoutMs: number,
+    subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>,
+  ) {
+    this.channel = channel;
+    this.#timeoutMs = timeoutMs;
+    this.#subscribe = subscribe;
+  }
+
+  watch(id: string, notify: Notify): Unwatch {
+    this.#watched.set(id, notify);
+    if (!this.#started) {
+      this.#started = true;
+      void this.#stand();
+    }
+    return () => void this.#watched.delete(id);
+  }
+
+  /** Makes the subscription stand again after it was found dead. */
+  renew(): void {
+    this.#subscription?.end();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    clearTimeout(this.#pulse);
+    this.#watched.clear();
+    this.#subscription?.end();
+  }
+
+  async #stand(): Promise<void> {
+    if (this.#closed) return;
+    if (this.#watched.size === 0) {
+      this.#started = false;
+      return;
+    }
+    try {
+      const subscription = await this.#subscribe(this.channel, (message) => this.#hear(message));
+      this.#subscription = subscription;
+      this.#backoff.reset();
+      if (this.#closed) return subscription.end();
+      for (const notify of [...this.#watched.values()]) notify();
+      this.#checkHeartbeat(subscription);
+      await subscription.broken;
+      this.#subscription = undefined;
+      clearTimeout(this.#pulse);
+    } catch {
+      // Not reachable now. Waiters still learn by the renewal of their claims; this is tried again.
+    }
+    if (this.#closed) return;
+    const delayMs = this.#backoff.failedMs();
+    this.#retry = startTimer(() => void this.#stand(), delayMs).unref();
+  }
+
+  /**
+   * Nothing is sent on it, so a server that fell silent would not be noticed; in a cluster it may be one that
+   * no lock of ours needs.
+   */
+  #checkHeartbeat(subscription: Subscription): void {
+    this.#pulse = startTimer(async () => {
+      // To refuse is to answer; and what is broken tells so by itself.
+      const answered = subscription.ping().catch(() => undefined);
+      await within(answered, this.#timeoutMs, true).catch(() => subscription.end());
+      if (this.#subscription === subscription) this.#checkHeartbeat(subscription);
+    }, PULSE * this.#timeoutMs).unref();
+  }
+
+  /** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
+  #hear(message: string): void {
+    const [, ticket, id, rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
+    const notify = id === undefined ? undefined : this.#watched.get(id);
+    if (notify === undefined || ticket === undefined) return;
+    const granted = rest === "granted";
+    const force = granted ? undefined : parseForce(rest);
+    if (granted) notify({ state: "granted", ticket: BigInt(ticket) });
+    else if (rest === "ask") notify();
+    else if (force !== undefined) notify({ state: "gone", loss: "forced", ticket: BigInt(ticket), ...force });
+  }
+}

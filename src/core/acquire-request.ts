@@ -1,0 +1,63 @@
+import type { Answer, ClaimRequest, Gone } from "./backend.js";
+import type { Owner } from "./claim.js";
+import type { LockKind } from "./events.js";
+
+/** How many there are; or will be in a moment, if another caller is just changing that. */
+export interface Permits {
+  readonly capacity: number;
+  readonly changing: boolean;
+}
+
+/** What is asked for, validated and in milliseconds. */
+export interface AcquireRequest {
+  readonly name: string;
+  /** Shown in events. */
+  readonly kind: LockKind;
+  readonly weight: number;
+  readonly capacity: number;
+  /** Takes over the capacity that is in force, and finds it out by this before the first claim. */
+  readonly adopts?: (() => Promise<Permits>) | undefined;
+  readonly ttlMs: number;
+  readonly fixed: boolean;
+  readonly minHoldMs: number;
+  readonly maxHoldMs: number;
+  /** After so long an event tells that it is still held. */
+  readonly longHoldMs: number;
+  /** 0 asks once and leaves no trace in the queue. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal | undefined;
+  readonly note: string;
+  readonly maxWaiters: number | undefined;
+  /** What its call chain holds already. */
+  readonly holds?: Owner["holds"];
+  /** Told whenever the engine has answered; without an answer, when it has failed to. */
+  readonly onAnswer?: ((answer?: Answer) => void) | undefined;
+  /** Told when its position in the queue is lost. It enters the queue again, unless this throws. */
+  readonly onPositionLost?: ((gone: Gone, ticket: bigint) => void) | undefined;
+}
+
+/** The request that asks for a claim, refreshes it, or changes its note. */
+export function claimRequest(
+  process: Owner,
+  request: AcquireRequest,
+  claim: { readonly id: string; readonly ticket: bigint | undefined },
+  note = request.note,
+): ClaimRequest {
+  const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = request;
+  const { id, ticket } = claim;
+  const owner = request.holds === undefined ? process : { ...process, holds: request.holds };
+  return {
+    name,
+    id,
+    ticket,
+    weight,
+    capacity,
+    ttlMs,
+    fixed,
+    minHoldMs,
+    queue: waitMs > 0,
+    maxWaiters,
+    owner,
+    note,
+  };
+}

@@ -1,0 +1,193 @@
+import { randomBytes } from "node:crypto";
+import type { Force, Gone, Notification, Renewal, Unknown, Unwatch } from "./backend.js";
+import type { Claim } from "./claim.js";
+import { driftMs, knownSleepMs, lookForSleepMs, nowMs, type Sent } from "./clock.js";
+import type { LeaseLostError, Loss } from "./errors.js";
+import type { LockKind } from "./events.js";
+
+const ID_BYTES = 16;
+let pool = Buffer.alloc(0);
+let poolAt = 0;
+
+/** 128 random bits. Asking the system for them one at a time would cost more than all the rest here. */
+function randomId(): string {
+  if (poolAt + ID_BYTES > pool.length) {
+    pool = randomBytes(ID_BYTES * 256);
+    poolAt = 0;
+  }
+  poolAt += ID_BYTES;
+  return pool.toString("base64url", poolAt - ID_BYTES, poolAt);
+}
+
+/** Told what renewals and notifications say about a claim. */
+interface ClaimListener {
+  /** Something may have changed: ask. */
+  notified(): void;
+  gone(gone: Gone): void;
+}
+
+export interface WaiterListener extends ClaimListener {
+  granted(): void;
+}
+
+export interface HolderListener extends ClaimListener {
+  /** The trust in the claim has run out. */
+  expired(paused: boolean): void;
+  /** It has been held for a long time. */
+  heldLong(): void;
+}
+
+/** A granted claim, as its connection sees it. */
+export interface Grant {
+  readonly claim: ClaimState;
+  readonly token: bigint;
+  readonly grantedAtMs: number;
+  /** How many callbacks of `run` work under it. */
+  readonly running: number;
+  readonly ended: boolean;
+  readonly lost: LeaseLostError | undefined;
+  /** Tells the holder; from then on nothing is renewed. */
+  lose(loss: Loss, told?: Partial<Force>): void;
+  /** The connection closes: the holder is told to stop. */
+  close(): void;
+  giveBack(): Promise<boolean>;
+}
+
+/**
+ * My claim, as far as this process knows: its ticket, and until when the engine's last acknowledged
+ * answer lets us trust that the claim is there.
+ */
+export class ClaimState {
+  readonly id = randomId();
+  ticket: bigint | undefined;
+  held = false;
+  /** It was held, but no work was done under it. */
+  unused = false;
+  /** When it became held; what was asked before that says nothing about a holder. */
+  #heldSinceMs = Infinity;
+  #waiter: WaiterListener | undefined;
+  #holder: HolderListener | undefined;
+  /** A lease that is not to be held longer than this is neither trusted nor renewed beyond it. */
+  holdLimitMs = Infinity;
+  /** When it has been held for so long that an event tells of it. */
+  longHoldAtMs = Infinity;
+  /** When the renewer refreshes it next. */
+  dueMs = Infinity;
+  /** Ends the subscription to news about it. */
+  unwatch: Unwatch | undefined;
+  #trustedUntilMs = -Infinity;
+  #sleptMs = 0;
+
+  constructor(
+    readonly name: string,
+    readonly kind: LockKind,
+    readonly ttlMs: number,
+    /** The time to live counts once, from the grant. */
+    readonly fixed: boolean,
+    /** Whether a notification alone may grant it, or its own answer must set the deadline. */
+    readonly grantedByNotification: boolean,
+  ) {}
+
+  waitedForBy(waiter: WaiterListener): void {
+    this.#waiter = waiter;
+  }
+
+  /** It is granted: from now on its holder is told what happens to it. */
+  heldBy(holder: HolderListener, atMs: number, limits: { maxHoldMs: number; longHoldMs: number }): void {
+    this.held = true;
+    this.#heldSinceMs = atMs;
+    this.holdLimitMs = atMs + limits.maxHoldMs;
+    this.longHoldAtMs = atMs + limits.longHoldMs;
+    this.#holder = holder;
+    this.#waiter = undefined;
+  }
+
+  /** From now on no listener is told of it. */
+  forget(): void {
+    this.#waiter = undefined;
+    this.#holder = undefined;
+  }
+
+  expired(paused: boolean): void {
+    this.#holder?.expired(paused);
+  }
+
+  heldLong(): void {
+    this.longHoldAtMs = Infinity;
+    this.#holder?.heldLong();
+  }
+
+  get #listener(): ClaimListener | undefined {
+    return this.#holder ?? this.#waiter;
+  }
+
+  /** The engine has answered a request that we sent then. */
+  acknowledge(ticket: bigint, remainingMs: number, sent: Sent): void {
+    // Once trust has run out it does not come back, though an answer to an older request may still arrive.
+    if (this.held && !this.trusted()) return;
+    if (ticket !== this.ticket) {
+      this.ticket = ticket;
+      this.#trustedUntilMs = -Infinity;
+    }
+    // Counted from the sending: the engine may have acted at any moment since then.
+    const untilMs = sent.atMs + remainingMs - driftMs(Math.max(this.ttlMs, remainingMs));
+    // An answer to a later question reaches further by what the machine has slept in between.
+    if (untilMs + sent.sleptMs <= this.#trustedUntilMs + this.#sleptMs) return;
+    this.#trustedUntilMs = untilMs;
+    this.#sleptMs = sent.sleptMs;
+  }
+
+  /** On our monotonic clock; a sleep of the machine since the last answer brings it nearer. */
+  trustedUntilMs(): number {
+    const sleptMs = knownSleepMs() - this.#sleptMs;
+    return Math.min(this.#trustedUntilMs - sleptMs, this.holdLimitMs);
+  }
+
+  /** Clocks are compared at each look: a timer that sets a flag is late exactly when it matters. */
+  trusted(): boolean {
+    const atMs = nowMs();
+    lookForSleepMs(atMs);
+    return atMs < this.trustedUntilMs();
+  }
+
+  /** Once it is not trusted: whether it would still be, had the machine not slept. */
+  get endedBySleep(): boolean {
+    return nowMs() < Math.min(this.#trustedUntilMs, this.holdLimitMs);
+  }
+
+  /** What a renewal sent now may ask for; 0 means: leave it alone. */
+  renewalMs(atMs: number): number {
+    if (this.ticket === undefined || (this.held && this.fixed)) return 0;
+    return Math.max(0, Math.min(this.ttlMs, Math.ceil(this.holdLimitMs - atMs)));
+  }
+
+  /** How it ends: where no work was done under it, its minHold means nothing. */
+  get ending(): "unused" | undefined {
+    return this.held && !this.unused ? undefined : "unused";
+  }
+
+  identity(): Claim | undefined {
+    return this.ticket === undefined ? undefined : { name: this.name, id: this.id, ticket: this.ticket };
+  }
+
+  renewed(ticket: bigint, renewal: Exclude<Renewal, Unknown>, sent: Sent): void {
+    if (ticket !== this.ticket) return;
+    if (renewal.state === "gone") {
+      this.#listener?.gone(renewal);
+    } else if (renewal.state === "waiting" && this.held) {
+      // A lossy failover can put a holder back into the queue: it holds nothing any more.
+      if (sent.atMs >= this.#heldSinceMs) this.#listener?.gone({ state: "gone", loss: "taken" });
+    } else {
+      this.acknowledge(ticket, renewal.remainingMs, sent);
+      if (renewal.state === "held" && !this.held) this.#listener?.notified();
+    }
+  }
+
+  /** A notification is a hint, unless it carries the current ticket and the claim is still trusted. */
+  notify(news?: Notification): void {
+    const mine = news !== undefined && news.ticket === this.ticket;
+    if (mine && news.state === "gone") this.#listener?.gone(news);
+    else if (mine && this.grantedByNotification && this.trusted()) this.#waiter?.granted();
+    else this.#listener?.notified();
+  }
+}

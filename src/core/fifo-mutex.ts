@@ -1,0 +1,58 @@
+import { onAbort } from "./abort.js";
+import { startTimer, stopTimer } from "./timer.js";
+
+/** One at a time inside this process, first come, first served. */
+export class FifoMutex {
+  #busy = false;
+  readonly #queue = new Set<() => void>();
+
+  /**
+   * Resolves to a function that ends the turn, or to `undefined` if the wait was too short. Who has to wait
+   * also stops when what it waits for is lost.
+   */
+  async take(
+    waitMs: number,
+    signal: AbortSignal | undefined,
+    lost: () => AbortSignal,
+  ): Promise<(() => void) | undefined> {
+    signal?.throwIfAborted();
+    if (this.#busy && (waitMs === 0 || !(await this.#wait(waitMs, [lost(), ...(signal ? [signal] : [])])))) {
+      return undefined;
+    }
+    this.#busy = true;
+    return () => this.#next();
+  }
+
+  #wait(waitMs: number, signals: readonly AbortSignal[]): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        stopTimer(timer);
+        for (const off of offs) off();
+        this.#queue.delete(onTurn);
+      };
+      const onTurn = () => {
+        end();
+        resolve(true);
+      };
+      const onTime = () => {
+        end();
+        resolve(false);
+      };
+      const timer = startTimer(onTime, waitMs);
+      const offs = signals.map((signal) =>
+        onAbort(signal, () => {
+          end();
+          reject(signal.reason);
+        }),
+      );
+      this.#queue.add(onTurn);
+    });
+  }
+
+  #next(): void {
+    // The turn is handed over directly, so that no later caller overtakes.
+    const [onTurn] = this.#queue;
+    if (onTurn === undefined) this.#busy = false;
+    else onTurn();
+  }
+}

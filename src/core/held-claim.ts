@@ -1,0 +1,238 @@
+import type { AcquireRequest } from "./acquire-request.js";
+import type { Force, Gone } from "./backend.js";
+import { tokenOf, WHOLE } from "./claim.js";
+import type { ClaimState, Grant, HolderListener } from "./claim-state.js";
+import { driftMs, elapsedMs, nowMs } from "./clock.js";
+import type { Connection } from "./connection.js";
+import { formatMs } from "./duration.js";
+import { LeaseLostError, type Loss } from "./errors.js";
+import { plainText, quotedText } from "./plain-text.js";
+
+/** A granted claim: what all leases that entered by it share. It ends when the last of them leaves. */
+export class HeldClaim implements HolderListener, Grant {
+  readonly ticket: bigint;
+  readonly token: bigint;
+  readonly grantedAtMs = nowMs();
+  /** How many callbacks of `run` work under it. */
+  running = 0;
+  lost: LeaseLostError | undefined;
+  #users = 1;
+  #controller: AbortController | undefined;
+  #givenBack: Promise<boolean> | undefined;
+
+  constructor(
+    readonly connection: Connection,
+    readonly claim: ClaimState,
+    readonly request: AcquireRequest,
+  ) {
+    if (claim.ticket === undefined) throw new Error("a hold needs an answered claim");
+    this.ticket = claim.ticket;
+    this.token = tokenOf(claim.ticket);
+    claim.heldBy(this, this.grantedAtMs, request);
+    connection.grants.add(this);
+    connection.renewer.holds(claim);
+  }
+
+  get name(): string {
+    return this.claim.name;
+  }
+
+  /** Made on demand: most leases are never asked for it. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.lost !== undefined) this.#controller.abort(this.lost);
+    }
+    return this.#controller.signal;
+  }
+
+  /** No other claim of this name can be granted beside it. */
+  get exclusive(): boolean {
+    return this.request.weight === this.request.capacity;
+  }
+
+  get ended(): boolean {
+    return this.#givenBack !== undefined;
+  }
+
+  get live(): boolean {
+    return !this.ended && this.lost === undefined && this.claim.trusted();
+  }
+
+  remainingMs(): number {
+    return this.live ? Math.max(0, this.claim.trustedUntilMs() - nowMs()) : 0;
+  }
+
+  /** The error of a lease that is not live: also when no timer has had a chance to notice yet. */
+  lossError(loss?: Loss): LeaseLostError {
+    if (this.lost !== undefined) return this.lost;
+    return this.#describe(loss ?? this.#overrun());
+  }
+
+  /** From now on it lasts no longer than this. */
+  limit(lastsMs: number): void {
+    this.claim.holdLimitMs = Math.min(this.claim.holdLimitMs, nowMs() + lastsMs);
+    this.connection.renewer.holds(this.claim);
+  }
+
+  join(): void {
+    this.#users++;
+  }
+
+  leave(): Promise<boolean> {
+    this.#users--;
+    if (!this.ended) this.#noticeLoss();
+    return this.#users > 0 ? Promise.resolve(this.live) : this.giveBack();
+  }
+
+  giveBack(): Promise<boolean> {
+    this.#givenBack ??= this.#release();
+    return this.#givenBack;
+  }
+
+  async #release(): Promise<boolean> {
+    const { connection, claim } = this;
+    connection.grants.delete(this);
+    this.#noticeLoss();
+    const wasHeld = this.lost === undefined && claim.trusted();
+    connection.leave(claim);
+    if (connection.closed) return false;
+    if (!wasHeld) {
+      // The engine may still have the claim for a moment; no caller needs to wait until it is removed.
+      if (!this.#takenAway()) connection.inBackground(connection.withdraw(claim));
+      return false;
+    }
+    const found = await connection.release(claim);
+    if (!found) await this.#learnLoss();
+    if (connection.events.wants("released")) {
+      const heldMs = elapsedMs(this.grantedAtMs);
+      connection.events.emit({
+        type: "released",
+        ...connection.about(claim),
+        token: String(this.token),
+        heldMs,
+        wasHeld: found,
+      });
+    }
+    return found;
+  }
+
+  /** A holder that overran and releases in the same turn was not told by any timer: it is told now. */
+  #noticeLoss(): void {
+    if (this.lost === undefined && !this.claim.trusted()) {
+      this.#tell(this.#overrun());
+    }
+  }
+
+  #overrun(): Loss {
+    return this.connection.renewer.overslept() || this.claim.endedBySleep ? "paused" : "expired";
+  }
+
+  /** It was not there any more, and no notification has told us: the engine may know why. */
+  async #learnLoss(): Promise<void> {
+    const { connection, claim } = this;
+    const identity = claim.identity();
+    const asked = identity === undefined ? [] : [{ ...identity, ttlMs: claim.ttlMs }];
+    const [answer] = await connection.backend.renew(asked).catch(() => []);
+    const gone = answer?.state === "gone" ? answer : undefined;
+    this.#lost(gone?.loss ?? "taken", gone);
+  }
+
+  #takenAway(): boolean {
+    const loss = this.lost?.loss;
+    return loss === "taken" || loss === "forced" || loss === "session";
+  }
+
+  /** From here on nothing is renewed; the signal tells the holder. */
+  lose(loss: Loss, told?: Partial<Force>): void {
+    if (!this.#tell(loss, told)) return;
+    const { connection, claim } = this;
+    connection.leave(claim);
+    // There is nothing left to give back, also if its holder never says so.
+    connection.grants.delete(this);
+    // But a session that goes on for other claims would keep this one, too.
+    const outlived = connection.backend.traits.ttl === "session" && !this.#takenAway();
+    if (outlived) connection.inBackground(connection.withdraw(claim));
+  }
+
+  /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */
+  close(): void {
+    this.#noticeLoss();
+    this.#tell("closed");
+  }
+
+  #tell(loss: Loss, told?: Partial<Force>): boolean {
+    if (this.lost !== undefined || this.ended) return false;
+    this.#lost(loss, told);
+    return true;
+  }
+
+  #lost(loss: Loss, told?: Partial<Force>): void {
+    this.lost = this.#describe(loss, told);
+    this.connection.events.emit({
+      type: "lost",
+      ...this.connection.about(this.claim),
+      token: String(this.token),
+      loss,
+      heldMs: elapsedMs(this.grantedAtMs),
+      reason: told?.reason,
+      by: told?.by,
+    });
+    this.#controller?.abort(this.lost);
+  }
+
+  #describe(loss: Loss, told?: Partial<Force>): LeaseLostError {
+    const { claim } = this;
+    const by = told?.by === undefined ? "" : ` by ${plainText(told.by)}`;
+    const said = told?.reason === undefined ? "" : `: ${quotedText(told.reason)}`;
+    // The trust in it ends a little earlier, so that its holder is told in time.
+    const isOver = nowMs() >= claim.holdLimitMs - 2 * driftMs(claim.ttlMs);
+    const story: Readonly<Record<Loss, string>> = {
+      expired: claim.fixed
+        ? "its fixed time is over. Give it more time, or let it be renewed"
+        : isOver
+          ? `its maxHold of ${formatMs(claim.holdLimitMs - this.grantedAtMs)} is over. Finish sooner, or give it a longer maxHold`
+          : `it could not be renewed within its ttl of ${formatMs(claim.ttlMs)}, so another holder may be let in now`,
+      taken: "the engine no longer has it (flushed, evicted, or lost in a failover)",
+      forced: `it was taken away${by}${said}`,
+      paused: `this process did not run for longer than its ttl of ${formatMs(claim.ttlMs)} allowed (a pause, a blocked event loop, or a sleeping machine)`,
+      session: "the session with the engine is over",
+      closed: "this process is shutting down, or has closed its connection",
+    };
+    // A holder that shares the lock has no fencing token to pass on.
+    const fenced = this.request.weight === WHOLE;
+    const which = fenced ? `token ${this.token}` : `ticket ${this.ticket}`;
+    const contained = fenced ? "; what it still writes must be refused by its token" : "";
+    return new LeaseLostError(
+      this.name,
+      `lost the lock "${this.name}" (${which}) after ${formatMs(nowMs() - this.grantedAtMs)}: ${story[loss]}. Stop the protected work${contained}.`,
+      { loss, token: this.token, reason: told?.reason, by: told?.by },
+    );
+  }
+
+  // What renewals and notifications say about the claim:
+
+  heldLong(): void {
+    const { connection, claim } = this;
+    const heldMs = elapsedMs(this.grantedAtMs);
+    connection.events.emit({
+      type: "long-hold",
+      ...connection.about(claim),
+      token: String(this.token),
+      heldMs,
+    });
+  }
+
+  expired(paused: boolean): void {
+    this.lose(paused ? "paused" : "expired");
+  }
+
+  gone(gone: Gone): void {
+    this.lose(gone.loss, gone);
+  }
+
+  notified(): void {
+    // A notification may have been missed before the engine listened, and the next renewal may be far away.
+    this.connection.renewer.hurry(this.claim);
+  }
+}

@@ -1,0 +1,203 @@
+import type { Backend, Renewal, RenewRequest, Waiting } from "./backend.js";
+import type { ClaimState } from "./claim-state.js";
+import { lookForSleepMs, nowMs, type Sent, sendingNow, wasFrozen } from "./clock.js";
+import { asLockError } from "./errors.js";
+import type { Events } from "./events.js";
+import { startTimer, stopTimer } from "./timer.js";
+
+const BATCH = 500;
+const SHORTEST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 1_000;
+
+/**
+ * The watchdog: one timer for a whole connection. It refreshes the claims of holders and waiters at a
+ * third of their time to live, in batches, and tells a holder when trust runs out. An error is not a
+ * loss: it is tried again until the deadline.
+ */
+export class Renewer {
+  readonly #backend: Backend;
+  readonly #events: Events;
+  readonly #onWaiting: (claim: ClaimState, answer: Waiting) => void;
+  readonly #claims = new Set<ClaimState>();
+  /** Places of one rhythm are refreshed at the same instants, so that they share a request. */
+  readonly #nextDueMs = new Map<number, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #wakeAtMs = Infinity;
+  #working = false;
+
+  constructor(backend: Backend, events: Events, onWaiting: (claim: ClaimState, answer: Waiting) => void) {
+    this.#backend = backend;
+    this.#events = events;
+    this.#onWaiting = onWaiting;
+  }
+
+  /** Called before the claim is sent, so that no answer finds its claim unattended. */
+  add(claim: ClaimState): void {
+    const atMs = nowMs();
+    const intervalMs = claim.ttlMs / 3;
+    const sharedMs = this.#nextDueMs.get(intervalMs) ?? -Infinity;
+    claim.dueMs = sharedMs > atMs && sharedMs <= atMs + intervalMs ? sharedMs : atMs + intervalMs;
+    this.#nextDueMs.set(intervalMs, claim.dueMs);
+    this.#claims.add(claim);
+    this.#wakeBy(claim.dueMs);
+  }
+
+  remove(claim: ClaimState): void {
+    // The timer stays: it costs less to let it find nothing than to arm it anew for every lease.
+    this.#claims.delete(claim);
+  }
+
+  /** The claim is held from now on: its deadline is watched. */
+  holds(claim: ClaimState): void {
+    this.#wakeBy(Math.min(claim.trustedUntilMs(), claim.longHoldAtMs));
+    this.answered(claim);
+  }
+
+  /** If the answer was long under way, what it gave may be over before the claim is due. */
+  answered(claim: ClaimState): void {
+    const atMs = nowMs();
+    const remainingMs = claim.trustedUntilMs() - atMs;
+    if (claim.dueMs <= atMs + (remainingMs * 2) / 3) return;
+    claim.dueMs = atMs + remainingMs / 3;
+    this.#wakeBy(claim.dueMs);
+  }
+
+  /** Asks about it now instead of when its turn comes. */
+  hurry(claim: ClaimState): void {
+    if (!this.#claims.has(claim)) return;
+    claim.dueMs = nowMs();
+    this.#wakeBy(claim.dueMs);
+  }
+
+  stop(): void {
+    stopTimer(this.#timer);
+    this.#timer = undefined;
+    this.#wakeAtMs = Infinity;
+    this.#claims.clear();
+    this.#nextDueMs.clear();
+  }
+
+  /** Whether the process evidently stood still: our timer should have run long ago. */
+  overslept(): boolean {
+    return wasFrozen(this.#wakeAtMs);
+  }
+
+  #wakeBy(atMs: number): void {
+    if (atMs >= this.#wakeAtMs) return;
+    stopTimer(this.#timer);
+    this.#wakeAtMs = atMs;
+    this.#timer = startTimer(() => this.#tick(), atMs - nowMs());
+    // A program that has finished must be able to exit while it still holds something.
+    if (!this.#working) this.#timer.unref();
+  }
+
+  /** While a callback works under a lease, the program has not finished. */
+  set working(working: boolean) {
+    this.#working = working;
+    if (working) this.#timer?.ref();
+    else this.#timer?.unref();
+  }
+
+  #tick(): void {
+    lookForSleepMs();
+    const overslept = this.overslept();
+    const atMs = nowMs();
+    this.#wakeAtMs = Infinity;
+    const due: ClaimState[] = [];
+    let nextMs = Infinity;
+    for (const claim of this.#claims) {
+      if (claim.held && atMs >= claim.trustedUntilMs()) {
+        this.#claims.delete(claim);
+        claim.expired(overslept || claim.endedBySleep);
+        continue;
+      }
+      if (atMs >= claim.longHoldAtMs) {
+        claim.heldLong();
+      }
+      if (atMs >= claim.dueMs) {
+        due.push(claim);
+        claim.dueMs = this.#nextBeat(claim.ttlMs / 3, atMs);
+      }
+      nextMs = Math.min(
+        nextMs,
+        claim.dueMs,
+        claim.longHoldAtMs,
+        claim.held ? claim.trustedUntilMs() : Infinity,
+      );
+    }
+    for (const [intervalMs, dueMs] of this.#nextDueMs) if (dueMs <= atMs) this.#nextDueMs.delete(intervalMs);
+    this.#wakeBy(nextMs);
+    for (let from = 0; from < due.length; from += BATCH)
+      void this.#renew(due.slice(from, from + BATCH), atMs);
+  }
+
+  #nextBeat(intervalMs: number, atMs: number): number {
+    const sharedMs = this.#nextDueMs.get(intervalMs) ?? -Infinity;
+    if (sharedMs > atMs) return sharedMs;
+    this.#nextDueMs.set(intervalMs, atMs + intervalMs);
+    return atMs + intervalMs;
+  }
+
+  async #renew(claims: readonly ClaimState[], atMs: number): Promise<void> {
+    const requests: RenewRequest[] = [];
+    const asked: ClaimState[] = [];
+    for (const claim of claims) {
+      const identity = claim.identity();
+      const ttlMs = claim.renewalMs(atMs);
+      if (identity === undefined || ttlMs === 0) continue;
+      requests.push({ ...identity, ttlMs });
+      asked.push(claim);
+    }
+    if (requests.length === 0) return;
+    const sent = sendingNow();
+    try {
+      const answers = await this.#backend.renew(requests);
+      this.#told(asked, requests, answers, sent);
+    } catch (error) {
+      this.#retry(asked, asLockError(error, "renewal failed"));
+    }
+  }
+
+  #told(
+    claims: readonly ClaimState[],
+    requests: readonly RenewRequest[],
+    answers: readonly Renewal[],
+    sent: Sent,
+  ): void {
+    const unknown: ClaimState[] = [];
+    let failure: unknown;
+    for (const [index, claim] of claims.entries()) {
+      const answer = answers[index];
+      const request = requests[index];
+      if (answer === undefined || request === undefined || !this.#claims.has(claim)) continue;
+      if (answer.state === "unknown") {
+        unknown.push(claim);
+        failure = answer.error;
+        continue;
+      }
+      claim.renewed(request.ticket, answer, sent);
+      if (answer.state === "waiting") this.#onWaiting(claim, answer);
+    }
+    if (unknown.length > 0) this.#retry(unknown, asLockError(failure, "renewal failed"));
+  }
+
+  #retry(claims: readonly ClaimState[], error: ReturnType<typeof asLockError>): void {
+    this.#events.emit({
+      type: "renew-failed",
+      engine: this.#backend.traits.engine,
+      claims: claims.length,
+      error,
+    });
+    const live = claims.filter((claim) => this.#claims.has(claim));
+    // One resource that the engine cannot serve must not cost the others of its batch their leases.
+    if (!error.retryable && live.length > 1) {
+      for (const claim of live) void this.#renew([claim], nowMs());
+      return;
+    }
+    for (const claim of live) {
+      const gapMs = Math.min(Math.max(claim.ttlMs / 15, SHORTEST_RETRY_MS), LONGEST_RETRY_MS);
+      claim.dueMs = Math.min(claim.dueMs, nowMs() + gapMs);
+      this.#wakeBy(claim.dueMs);
+    }
+  }
+}

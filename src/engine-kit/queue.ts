@@ -1,0 +1,204 @@
+import type {
+  Answer,
+  ClaimRecord,
+  ClaimRequest,
+  Force,
+  Gone,
+  Notification,
+  Renewal,
+} from "../core/backend.js";
+import { admit, type Owner } from "../core/claim.js";
+
+/** A claim as the engine keeps it. Times are the engine's own. */
+export interface StoredClaim {
+  readonly id: string;
+  readonly ticket: bigint;
+  readonly weight: number;
+  readonly fixed: boolean;
+  readonly minHoldMs: number;
+  readonly cameAtMs: number;
+  /** When the engine first answered that it is granted, or notified its waiter of that. */
+  grantedAtMs: number | undefined;
+  deadlineMs: number;
+  /** Released, but kept until its `minHold` is over. */
+  left: boolean;
+  owner: Owner;
+  note: string;
+}
+
+/** A waiter that is told something. Without a notification it is told to ask. */
+export interface ToNotify {
+  readonly id: string;
+  readonly notification?: Notification;
+}
+
+export interface Stepped<T> {
+  readonly result: T;
+  readonly notify: readonly ToNotify[];
+}
+
+/**
+ * The executable specification of an engine: the queue of one name, in ticket order. Which claims are granted is never
+ * stored: it follows from the rule (`admit`). Every method takes the time of the engine. An engine that keeps the queue
+ * as one value loads it, makes one step, and stores it if nothing has changed meanwhile; an engine with code on its
+ * server does the same there, and a model test holds it to the same answers.
+ */
+export class Queue {
+  capacity = 0;
+  readonly claims: StoredClaim[] = [];
+
+  constructor(readonly name: string) {}
+
+  /** One atomic step: drop what has expired, act, and find out which waiters that has let in. */
+  step<T>(atMs: number, act: (notify: (toNotify: ToNotify) => void) => T): Stepped<T> {
+    const notify: ToNotify[] = [];
+    this.#dropExpired(atMs);
+    const result = act((toNotify) => void notify.push(toNotify));
+    for (const claim of this.#granted()) {
+      if (claim.grantedAtMs !== undefined) continue;
+      // Where the grant starts a clock of its own, the claim itself has to ask for it.
+      if (!claim.fixed && claim.minHoldMs === 0) claim.grantedAtMs = atMs;
+      notify.push({ id: claim.id, notification: { state: "granted", ticket: claim.ticket } });
+    }
+    return { result, notify };
+  }
+
+  claim(request: ClaimRequest, atMs: number, nextTicket: () => bigint, gone: () => Gone): Answer {
+    const known = this.find(request.id);
+    if (
+      known === undefined ||
+      known.left ||
+      (request.ticket !== undefined && request.ticket !== known.ticket)
+    ) {
+      if (known !== undefined || request.ticket !== undefined) return gone();
+      return this.#enter(request, atMs, nextTicket);
+    }
+    known.note = request.note;
+    known.owner = request.owner;
+    return this.#answer(known, request.ttlMs, atMs);
+  }
+
+  #enter(request: ClaimRequest, atMs: number, nextTicket: () => bigint): Answer {
+    const empty = this.claims.length === 0;
+    if (!empty && request.capacity !== this.capacity) {
+      return { state: "capacity-mismatch", capacity: this.capacity };
+    }
+    const granted = admit([...this.claims, request], request.capacity);
+    const waiters = this.claims.length - Math.min(granted, this.claims.length);
+    if (granted <= this.claims.length) {
+      if (!request.queue) return { state: "refused" };
+      if (waiters >= (request.maxWaiters ?? Infinity)) return { state: "queue-full", waiters };
+    }
+    const { id, weight, fixed, minHoldMs, owner, note, ttlMs } = request;
+    const claim: StoredClaim = {
+      id,
+      ticket: nextTicket(),
+      weight,
+      fixed,
+      minHoldMs,
+      cameAtMs: atMs,
+      grantedAtMs: undefined,
+      deadlineMs: atMs + ttlMs,
+      left: false,
+      owner,
+      note,
+    };
+    this.capacity = request.capacity;
+    this.claims.push(claim);
+    return this.#answer(claim, ttlMs, atMs);
+  }
+
+  #answer(claim: StoredClaim, ttlMs: number, atMs: number): Answer {
+    const { ticket } = claim;
+    if (!this.#isGranted(claim)) {
+      claim.deadlineMs = Math.max(claim.deadlineMs, atMs + ttlMs);
+      return {
+        state: "waiting",
+        ticket,
+        remainingMs: claim.deadlineMs - atMs,
+        changeInMs: this.#changeInMs(atMs),
+      };
+    }
+    const first = claim.grantedAtMs === undefined;
+    claim.grantedAtMs ??= atMs;
+    // A fixed time counts once, from the grant; so does the time for which no other holder may be let in.
+    if (first) claim.deadlineMs = Math.max(claim.deadlineMs, atMs + Math.max(ttlMs, claim.minHoldMs));
+    else if (!claim.fixed) claim.deadlineMs = Math.max(claim.deadlineMs, atMs + ttlMs);
+    return { state: "granted", ticket, remainingMs: claim.deadlineMs - atMs };
+  }
+
+  renew(id: string, ticket: bigint, ttlMs: number, atMs: number): Renewal | undefined {
+    const claim = this.find(id);
+    if (claim === undefined || claim.left || claim.ticket !== ticket) return undefined;
+    if (!claim.fixed || claim.grantedAtMs === undefined) {
+      claim.deadlineMs = Math.max(claim.deadlineMs, atMs + ttlMs);
+    }
+    const remainingMs = claim.deadlineMs - atMs;
+    if (this.#isGranted(claim)) return { state: "held", remainingMs };
+    return { state: "waiting", remainingMs, changeInMs: this.#changeInMs(atMs) };
+  }
+
+  /**
+   * A claim leaves at once, or stays until its `minHold` is over; the other claims cannot tell the difference. `force`:
+   * an operator takes it away, and its holder is told.
+   */
+  release(
+    id: string,
+    atOnce: boolean,
+    atMs: number,
+    notify: (toNotify: ToNotify) => void,
+    force?: Force,
+  ): boolean {
+    const claim = this.find(id);
+    if (claim === undefined || (claim.left && !atOnce)) return false;
+    const heldUntilMs = claim.grantedAtMs === undefined ? -Infinity : claim.grantedAtMs + claim.minHoldMs;
+    if (!atOnce && heldUntilMs > atMs) {
+      claim.left = true;
+      claim.deadlineMs = heldUntilMs;
+      // The next waiter learns by asking that the wait will be shorter than it was told.
+      const next = this.claims[this.#granted().length];
+      if (next !== undefined) notify({ id: next.id });
+    } else {
+      this.claims.splice(this.claims.indexOf(claim), 1);
+    }
+    if (force !== undefined)
+      notify({ id, notification: { state: "gone", loss: "forced", ...force, ticket: claim.ticket } });
+    return true;
+  }
+
+  #dropExpired(atMs: number): void {
+    for (let index = this.claims.length - 1; index >= 0; index--) {
+      const claim = this.claims[index];
+      if (claim !== undefined && claim.deadlineMs <= atMs) this.claims.splice(index, 1);
+    }
+  }
+
+  find(id: string): StoredClaim | undefined {
+    return this.claims.find((claim) => claim.id === id);
+  }
+
+  #granted(): readonly StoredClaim[] {
+    return this.claims.slice(0, admit(this.claims, this.capacity));
+  }
+
+  #isGranted(claim: StoredClaim): boolean {
+    return this.claims.indexOf(claim) < admit(this.claims, this.capacity);
+  }
+
+  records(atMs: number): ClaimRecord[] {
+    return this.claims.map(({ id, ticket, weight, owner, note, cameAtMs, grantedAtMs, deadlineMs }) => ({
+      name: this.name,
+      id,
+      ticket,
+      weight,
+      owner,
+      note,
+      ageMs: atMs - (grantedAtMs ?? cameAtMs),
+      remainingMs: deadlineMs - atMs,
+    }));
+  }
+
+  #changeInMs(atMs: number): number {
+    return this.claims.reduce((soonest, claim) => Math.min(soonest, claim.deadlineMs), Infinity) - atMs;
+  }
+}

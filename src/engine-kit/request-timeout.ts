@@ -1,0 +1,81 @@
+import { nowMs } from "../core/clock.js";
+import { AnswerTimer } from "./answer-timer.js";
+
+interface Waiting {
+  readonly dueMs: number;
+  readonly tooLate: () => void;
+}
+
+/**
+ * Every request settles within the same time, whatever the client library does with it. All of them share
+ * one timer: requests end in the order in which their time is up, and nearly all long before it.
+ */
+export class RequestTimeout {
+  readonly timeoutMs: number;
+  readonly #waiting = new Set<Waiting>();
+  #timer: AnswerTimer | undefined;
+
+  constructor(timeoutMs: number) {
+    this.timeoutMs = timeoutMs;
+  }
+
+  /** Settles as the work does, or with that error when its time is up. `failed` may try again instead. */
+  bound<T>(work: Promise<T>, failed: (error: unknown) => Error | Promise<T>, late: () => Error): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiting = { dueMs: nowMs() + this.timeoutMs, tooLate: () => settle(late, resolve, reject) };
+      this.#add(waiting);
+      Promise.resolve(work).then(
+        (value) => {
+          this.#remove(waiting);
+          resolve(value);
+        },
+        (error: unknown) => {
+          // After its time there is nothing to be done about a failure any more.
+          if (this.#remove(waiting)) settle(() => failed(error), resolve, reject);
+        },
+      );
+    });
+  }
+
+  #add(waiting: Waiting): void {
+    this.#waiting.add(waiting);
+    if (this.#timer === undefined) this.#timer = new AnswerTimer(this.timeoutMs, () => this.#look());
+    else if (this.#waiting.size === 1) this.#timer.ref();
+  }
+
+  /** Says whether it was still waiting. */
+  #remove(waiting: Waiting): boolean {
+    const wasWaiting = this.#waiting.delete(waiting);
+    // The timer stays for the next request, but keeps no process alive.
+    if (wasWaiting && this.#waiting.size === 0) this.#timer?.unref();
+    return wasWaiting;
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    for (const waiting of this.#waiting) {
+      const restMs = waiting.dueMs - nowMs();
+      if (restMs > 0) {
+        this.#timer = new AnswerTimer(restMs, () => this.#look());
+        return;
+      }
+      this.#waiting.delete(waiting);
+      waiting.tooLate();
+    }
+  }
+}
+
+function settle<T>(
+  outcome: () => Error | Promise<T>,
+  resolve: (value: Promise<T>) => void,
+  reject: (error: unknown) => void,
+): void {
+  try {
+    const instead = outcome();
+    if (instead instanceof Promise) resolve(instead);
+    else reject(instead);
+  } catch (broken) {
+    // What is done about a failure may touch the caller's own objects. Thrown in a timer, it would end the process.
+    reject(broken);
+  }
+}
