@@ -99,6 +99,28 @@ async function ask(backend: Backend, name: string): Promise<void> {
   await backend.list({ name })[Symbol.asyncIterator]().next();
 }
 
+test.each(LIBRARIES)(
+  "%s: closing while it connects to a node leaves no connection behind",
+  async (library) => {
+    // With "accept" it does not ask each node for its policy, and so is not connected to all of them.
+    const options = { url: cluster.url, library, prefix: "connecting", eviction: "accept" } as const;
+    const name = await nameOn(cluster, HEALTHY, options.prefix, "first");
+    const elsewhere = await nameOn(cluster, ALONE, options.prefix, "second");
+    const backends = Array.from({ length: 20 }, () => redis(options));
+    for (const backend of backends) await ask(backend, name);
+    await Promise.all(
+      backends.map(async (backend, index) => {
+        const asked = ask(backend, elsewhere).catch(() => undefined);
+        // In the turn in which the connection is begun: it cannot stand before the next one.
+        for (let step = 0; step < index; step++) await undefined;
+        await backend.close();
+        await asked;
+      }),
+    );
+    await expect.poll(sockets, { timeout: 5_000 }).toBe(0);
+  },
+);
+
 const HOSTS = ["all hosts", "only the silent host"] as const;
 
 /** Two users of locks on every node. The locks of those that stay are taken all the time. */

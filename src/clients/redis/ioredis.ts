@@ -184,7 +184,7 @@ export async function openIoredis(
   const { Redis, Cluster } = classesOf(module);
   const { kind, username, password, tls, db, family, hosts } = address;
   const hostMs = timeoutPerHost(hosts, timeoutMs);
-  // A client that connects again by itself would keep the process alive: see link.ts.
+  // A client that connects again by itself would keep the process alive: see connection.ts.
   const never = () => null;
   const withoutLogin = {
     ...(family === undefined ? undefined : { family }),

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { GIVEN } from "../../core/backend.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { exportsOf, installed } from "../../engine-kit/client-library.js";
@@ -7,7 +8,7 @@ import { NOT_OPEN, within } from "./errors.js";
 import type { Loaded } from "./library.js";
 import { tendCluster } from "./node-redis-cluster.js";
 import { readReply, readScan } from "./replies.js";
-import { masterOf } from "./sentinels.js";
+import { masterOf, type SentinelClient } from "./sentinels.js";
 import { streamTls } from "./tls-streams.js";
 import { type RedisAddress, type RedisHost, socketOf, timeoutPerHost } from "./url.js";
 
@@ -179,18 +180,15 @@ async function subscribeAt(
   onMessage: (message: string) => void,
   timeoutMs: number,
 ): Promise<Subscription> {
-  const subscriber = node.duplicate({ socket: { ...node.options?.socket, reconnectStrategy: false } });
+  const { signal, destroy } = destroyer();
+  const subscriber = node.duplicate({
+    socket: { ...node.options?.socket, reconnectStrategy: false, signal },
+  });
   subscriber.unref?.();
   const { broken, broke } = breakable();
   subscriber.on("error", broke);
   subscriber.on("end", broke);
-  const end = () => {
-    try {
-      subscriber.destroy();
-    } catch {
-      // Closed already: that is what was wanted.
-    }
-  };
+  const end = () => destroy(subscriber);
   try {
     await within(subscriber.connect(), timeoutMs);
     await within(subscriber.subscribe(channel, onMessage), timeoutMs);
@@ -229,7 +227,32 @@ async function inTime(subscribing: Promise<Subscription>, timeoutMs: number): Pr
   }
 }
 
-/** A client of our own: nothing is queued while offline, and it connects once. See link.ts. */
+/**
+ * Destroys a client, also while it is connecting. The library's own `destroy` forgets the socket of a connection
+ * that does not stand yet, and that socket would stay open for good (seen with 5.1 and 6.3). All sockets of the client
+ * are made with the signal, which ends them.
+ */
+function destroyer(): {
+  readonly signal: AbortSignal;
+  readonly destroy: (client: { destroy(): void }) => void;
+} {
+  const controller = new AbortController();
+  // A client of a cluster has a socket for each node. More than ten listeners would be warned of.
+  setMaxListeners(0, controller.signal);
+  return {
+    signal: controller.signal,
+    destroy(client) {
+      try {
+        client.destroy();
+      } catch {
+        // Up to version 6.0 a client that is closed already throws.
+      }
+      controller.abort();
+    },
+  };
+}
+
+/** A client of our own: nothing is queued while offline, and it connects once. See connection.ts. */
 export async function openNodeRedis(
   address: RedisAddress,
   timeoutMs: number,
@@ -237,7 +260,9 @@ export async function openNodeRedis(
 ): Promise<RedisClient> {
   const { createClient, createCluster } = exportsOf(module, "createClient") as Module;
   const { kind, username, password, tls, db, family, hosts } = address;
+  const { signal, destroy } = destroyer();
   const socket = {
+    signal,
     connectTimeout: timeoutMs,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
     reconnectStrategy: false,
@@ -254,31 +279,37 @@ export async function openNodeRedis(
       rootNodes: hosts.map((host) => ({ socket: { ...host, ...rootSocket } })),
       defaults: { ...common, socket },
     });
-    return connected(tendCluster(cluster, timeoutMs), library, timeoutMs, () => false);
+    return connected(tendCluster(cluster, timeoutMs), library, timeoutMs, destroy, () => false);
   }
   const sentinelAt = (host: RedisHost) =>
-    createClient({ socket: { ...socket, ...host, connectTimeout: hostMs } });
+    asSentinel(createClient, { ...socket, ...host, connectTimeout: hostMs });
   const host =
     kind === "sentinel" ? await masterOf(address, hostMs, sentinelAt) : hosts[0] && socketOf(hosts[0]);
   const client = createClient({ ...common, database: db, socket: { ...socket, ...host } });
   // An idle connection does not keep the process alive: each request does, by the timer that bounds it.
   client.unref?.();
-  return connected(client, library, timeoutMs, () => !client.isOpen);
+  return connected(client, library, timeoutMs, destroy, () => !client.isOpen);
+}
+
+function asSentinel(createClient: Module["createClient"], socket: object): SentinelClient {
+  const { signal, destroy } = destroyer();
+  const client = createClient({ socket: { ...socket, signal } });
+  return {
+    on: (event, listener) => client.on(event, listener),
+    connect: () => client.connect(),
+    sendCommand: (args) => client.sendCommand(args),
+    destroy: () => destroy(client),
+  };
 }
 
 async function connected(
   client: Node | Cluster,
   library: string,
   timeoutMs: number,
+  destroy: (client: Node | Cluster) => void,
   hasEnded: () => boolean,
 ): Promise<RedisClient> {
-  const close = async () => {
-    try {
-      client.destroy();
-    } catch {
-      // Up to version 6.0 a client that is closed already throws.
-    }
-  };
+  const close = async () => destroy(client);
   let lastError: Error | undefined;
   const { broken: ended, broke } = breakable();
   client.on("error", (error: Error) => {
