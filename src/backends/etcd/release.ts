@@ -24,24 +24,28 @@ export class Releases {
       this.#engine.forget(ownClaim);
       return found;
     } catch (error) {
-      this.#clearAway(ownClaim);
+      this.#clearAway(ownClaim, unused);
       throw error;
     }
   }
 
   /** It was given up, but a request to make it may still be under way, or its key be there unseen. */
   cancelPending(ownClaim: OwnClaim): void {
-    this.#remove(ownClaim).catch(() => this.#clearAway(ownClaim));
+    this.#remove(ownClaim).catch(() => this.#clearAway(ownClaim, true));
   }
 
-  /** What could not be given back would last as long as the session, which others may keep: tried until it is. */
-  #clearAway(ownClaim: OwnClaim): void {
+  /**
+   * What could not be given back would last as long as the session, which other claims may keep: tried until it is,
+   * but not before the minimal time of the claim is over.
+   */
+  #clearAway(ownClaim: OwnClaim, unused: boolean): void {
     if (ownClaim.session.gone) this.#engine.forget(ownClaim);
     if (this.#closed || ownClaim.session.gone) return;
-    this.#after(Math.max(SHORTEST_RETRY_MS, ownClaim.session.ttlMs / 3), () => {
+    const restMs = unused ? 0 : ownClaim.heldUntilMs() - nowMs();
+    this.#after(Math.max(SHORTEST_RETRY_MS, ownClaim.session.ttlMs / 3, restMs), () => {
       this.#remove(ownClaim).then(
         () => this.#engine.forget(ownClaim),
-        () => this.#clearAway(ownClaim),
+        () => this.#clearAway(ownClaim, unused),
       );
     });
   }

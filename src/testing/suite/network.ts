@@ -116,6 +116,28 @@ export const network = onWires([
     },
   },
   {
+    name: "minHold: a release in an outage lets no waiter in earlier",
+    waits: true,
+    async run(bench) {
+      const name = bench.name();
+      const minHoldMs = 2_500;
+      const { locks, proxy } = await bench.proxied({ ttl: "3s" });
+      const next = await bench.opened();
+      const lease = await locks.mutex(name).acquire({ minHold: minHoldMs });
+      // The grant was before this, by less than the time of one request.
+      const grantedAt = performance.now();
+      const waiting = next.mutex(name).acquire();
+      proxy.refuse();
+      const released = lease.release().catch(() => undefined);
+      await sleep(300);
+      proxy.heal();
+      await waiting;
+      const heldMs = performance.now() - grantedAt;
+      assert(heldMs >= minHoldMs - SLACK_MS, `the waiter was let in after ${heldMs} ms`);
+      await released;
+    },
+  },
+  {
     name: "an answer that took longer than the ttl is never a lease",
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
