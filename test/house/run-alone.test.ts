@@ -29,8 +29,11 @@ test("a failed test counts as passed only after it has passed three times, alone
   expect(runAlone(failed([PASSES]))).toEqual({ status: 0, rounds: 3 });
 });
 
-test("a name that no test has counts as failed", () => {
-  expect(runAlone(failed([{ ...PASSES, name: "no such test" }]))).toEqual({ status: 1, rounds: 1 });
+test("a file that is not there counts as failed", () => {
+  expect(runAlone(failed([{ ...PASSES, file: "test/core/no-such.test.ts" }]))).toEqual({
+    status: 1,
+    rounds: 1,
+  });
 });
 
 test.each([
