@@ -108,7 +108,7 @@ export type Notification =
   | { readonly state: "granted"; readonly ticket: bigint }
   | (Gone & { readonly ticket: bigint });
 
-export type Notify = (news?: Notification) => void;
+export type Notify = (notification?: Notification) => void;
 export type Unwatch = () => void;
 
 export interface ClaimRecord extends Claim {

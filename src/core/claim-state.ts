@@ -73,7 +73,7 @@ export class ClaimState {
   longHoldAtMs = Infinity;
   /** When the renewer refreshes it next. */
   dueMs = Infinity;
-  /** Ends the subscription to news about it. */
+  /** Ends the notifications about it. */
   unwatch: Unwatch | undefined;
   #trustedUntilMs = -Infinity;
   #sleptMs = 0;
@@ -184,9 +184,9 @@ export class ClaimState {
   }
 
   /** A notification is a hint, unless it carries the current ticket and the claim is still trusted. */
-  notify(news?: Notification): void {
-    const mine = news !== undefined && news.ticket === this.ticket;
-    if (mine && news.state === "gone") this.#listener?.gone(news);
+  notify(notification?: Notification): void {
+    const mine = notification !== undefined && notification.ticket === this.ticket;
+    if (mine && notification.state === "gone") this.#listener?.gone(notification);
     else if (mine && this.grantedByNotification && this.trusted()) this.#waiter?.granted();
     else this.#listener?.notified();
   }

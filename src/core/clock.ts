@@ -30,7 +30,7 @@ let jumped = 0;
  * stands still in a sleep, `os.uptime()` does not. It may only end trust, so it never goes back.
  */
 export function lookForSleepMs(monotonicMs = nowMs()): number {
-  // The uptime costs a system call or three: who asks for many locks in a row pays for it once.
+  // The uptime costs a system call or three: a caller that asks for many locks in a row pays for it once.
   if (monotonicMs >= lastMs && monotonicMs < lastMs + FASTEST_SLEEP_MS) return slept;
   const offsetMs = uptime() * 1_000 - monotonicMs;
   const gapMs = offsetMs - awakeOffsetMs;

@@ -86,7 +86,7 @@ export class Connection {
 
   enter(claim: ClaimState): void {
     this.renewer.add(claim);
-    claim.unwatch = this.backend.watch(claim, (news) => claim.notify(news));
+    claim.unwatch = this.backend.watch(claim, (notification) => claim.notify(notification));
   }
 
   leave(claim: ClaimState): void {

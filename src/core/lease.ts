@@ -165,7 +165,7 @@ export class SharedLease extends ClaimLease {
   }
 }
 
-/** It is held by the own call chain, so who holds it is no news. */
+/** It is held by the own call chain, so the holder is known. */
 function siblingTimeout(name: string, waitedMs: number): LockTimeoutError {
   const message = `gave up on "${name}" after waiting ${formatMs(waitedMs)}
   this call chain holds it, and a call that entered again by the same lease has not left

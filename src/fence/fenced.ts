@@ -10,7 +10,7 @@ export interface Fenced {
   readonly name: string;
   /** A `bigint`, or its decimal digits, as in the JSON of a lease. */
   readonly token: bigint | string;
-  /** Asked first if it is there: who knows that the lease is lost need not ask the resource. */
+  /** Asked first if it is there: a holder that knows that its lease is lost need not ask the resource. */
   assertHeld?(): void;
 }
 
@@ -48,7 +48,7 @@ export function passOf(fenced: Fenced, { resource }: FenceOptions = {}): Pass {
   const lock = canonicalName(fenced.name);
   if (fenced.token === undefined) {
     throw invalidToken(
-      `what was given for "${lock}" has no token. Readers and permits have none, since they fence no one out; of several locks as one, give one of its parts.`,
+      `what was given for "${lock}" has no token. Readers and permits have none, since they shut no other holder out; of several locks as one, give one of its parts.`,
       lock,
     );
   }

@@ -32,7 +32,7 @@ export class MemoryCells implements CellStore {
     return cell === undefined || cell.untilMs <= nowMs() ? undefined : cell;
   }
 
-  /** Looks at the one that nobody has looked at for longest, and puts it to the end of the line if it is needed. */
+  /** Looks at the cell that was not looked at for longest, and puts it to the end of the order if it is still needed. */
   #forgetOne(): void {
     const [oldest] = this.#cells;
     if (oldest === undefined) return;

@@ -13,7 +13,7 @@
 -- cell was gone in between, and when the clock was set back.
 --
 -- A client may send a script again when its connection broke, though the first one was carried out. So a change
--- is remembered for as long as anybody waits for its answer. While a cluster moves the cell, its key is not named.
+-- is remembered for as long as its caller waits for the answer. While a cluster moves the cell, its key is not named.
 
 local stored = redis.call('GET', KEYS[1])
 local version, text

@@ -1,6 +1,6 @@
--- The uncontended claim: nobody is there, so one small value says it all and nothing else is touched.
+-- The uncontended claim: the lock has no other claim, so one small value holds all of it, and nothing else is touched.
 -- Put in front of common.lua and claim.lua, whose inputs and outputs it shares; whatever is not that
--- simple falls through to them. Every call and every number written as text is felt here.
+-- simple falls through to them. This is the hot path: every call, and every number formatted as text, costs time.
 
 if ARGV[4] then
   local idle = redis.call('GET', KEYS[1])

@@ -1,12 +1,12 @@
--- Enters the queue, or refreshes a place, and asks. Idempotent by id.
+-- Enters the queue, or refreshes a claim that is in it, and says whether it is granted. Idempotent by id.
 --
 -- KEYS  head, claims, queue, and forced unless it is a first claim
 -- ARGV  few texts, because each argument costs the client and the server more than parsing it here; but one that
 --       is often the same costs less than a part of one that is not:
 --       '<id> <what a grant gives: the longer of ttl and min hold, µs> <capacity> <weight> <fixed 0/1>
---       <min hold µs> <who: channel to ring, JSON>'
---       '<ticket of the last answer, or 0> <ttl µs> <"try" to keep no place, else how many may wait before a
---       place is refused, -1 for any number> <retention ms>'
+--       <min hold µs> <who: channel for notifications, JSON>'
+--       '<ticket of the last answer, or 0> <ttl µs> <"try" not to enter the queue, else how many may wait before
+--       a further waiter is refused, -1 for any number> <retention ms>'
 --       floor: the lowest ticket to draw, or 0
 --       ms for which to keep the head of an uncontended claim; only if this is a first, simple one
 -- Out   ticket (of a grant with all that was asked for) | {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
@@ -17,7 +17,7 @@ local lastTicket, ttl, room, retentionMs = string.match(ARGV[2], '^(%d+) (%d+) (
 local ticket = tonumber(lastTicket)
 ttl, retentionMs = tonumber(ttl), tonumber(retentionMs)
 
--- Whoever was let in must be able to say so, or it would be in everybody's way for a ttl.
+-- A waiter that was granted must be able to take its grant, or its claim would block all others for a ttl.
 if ticket ~= 0 then insistOnWriting(KEYS[2]) end
 local l = openLock(1)
 local now = serverTime()

@@ -9,19 +9,19 @@
 --              'm <last> <capacity> <sum> <edge> <live> <waiting> <soonest> <latest> <kept>' of many claims
 --   claims     hash: id -> claim
 --   queue      sorted set: id by ticket, and 'until <id>' by the time (µs) at which the claim is dead, negated:
---              two orders in one key, because each key and each call is felt
+--              two orders in one key, because each key and each call costs time
 --   forced     hash: id -> JSON { reason, by } of claims that an operator took away
 -- A claim is '<ticket> <came> <granted> <left> <deadline> <capacity> <weight> <fixed> <min hold> <who>'.
--- An uncontended lock so touches one key. When a second claim comes, the first one unfolds into the other
--- keys, and they stay in use until nobody is there any more. So every script can do with the head alone.
+-- So an uncontended lock touches one key. When a second claim enters, the first one unfolds into the other
+-- keys, and they stay in use until the last claim has left. A script that finds one claim needs the head alone.
 --
 -- Times are the server's, in µs; a double holds them, and tickets, exactly until the year 2255.
--- Who is granted is the rule's business: the head caches its boundary (edge: the last granted ticket) and
+-- The rule decides which claims are granted. The head caches its boundary (edge: the last granted ticket) and
 -- totals (sum: the granted weight), so that an operation costs O(log claims). No claim is dead before
 -- <soonest> or alive after <latest>; the server keeps claims and queue until <kept> (ms).
 
--- A whole fleet may die at once, and whoever asks next should find the lock free. But everybody else waits
--- for a script to end, so there is a bound: this many take some 50 ms.
+-- All processes of a fleet may die at once, and the next claim should find the lock free. But all other clients
+-- of the server wait until a script ends, so there is a bound: removing this many claims takes some 50 ms.
 local MOST_DEAD = 10000
 local BATCH = 500
 local FORCED_KEPT_MS = 60000
@@ -150,13 +150,13 @@ local function isGranted(l, claim)
   return claim.ticket <= l.edge
 end
 
--- Told only when everything is written: a ring that is refused must not leave a step half done.
-local rings = {}
+-- Sent only when everything is written: a notification that is refused must not leave a step half done.
+local notifications = {}
 
--- <who> begins with the channel on which its process is rung.
-local function ring(claim, id, news)
+-- <who> begins with the channel on which its process is notified.
+local function notify(claim, id, message)
   local channel = string.match(claim.who, '^(%S+)')
-  rings[#rings + 1] = { channel, string.format('%d %s %s', claim.ticket, id, news) }
+  notifications[#notifications + 1] = { channel, string.format('%d %s %s', claim.ticket, id, message) }
 end
 
 -- The counter outlives the last claim by the retention, counted from the ticket: a clock that was set
@@ -181,9 +181,9 @@ local function save(l, retentionMs)
       l.soonest, l.latest, l.kept)
   end
   redis.call('SET', l.key, text, 'PXAT', expireMs)
-  -- Whoever is not rung, because this user may not publish, learns by the heartbeat of its place.
-  for _, one in ipairs(rings) do redis.pcall('PUBLISH', one[1], one[2]) end
-  rings = {}
+  -- Where this user may not publish, a waiter is not notified, and learns of its grant by the renewal of its claim.
+  for _, one in ipairs(notifications) do redis.pcall('PUBLISH', one[1], one[2]) end
+  notifications = {}
 end
 
 local function uncount(l, claim)
@@ -234,12 +234,12 @@ local function nextWaiting(l)
   return redis.call('ZRANGEBYSCORE', l.queue, string.format('(%d', l.edge), '+inf', 'LIMIT', 0, 1)[1]
 end
 
--- The rule: lets in whoever fits now, in ticket order, and rings them.
+-- The rule: grants the claims that fit now, in ticket order, and notifies their processes.
 local function advance(l, now)
   while l.waiting > 0 do
     local id = nextWaiting(l)
     local claim = id and find(l, id)
-    -- A dead one, of more than were forgotten, is let in by nobody: the next script forgets it.
+    -- A dead claim, of more than were forgotten, is not granted: the next script forgets it.
     if not claim or claim.deadline <= now or l.sum + claim.weight > l.capacity then return end
     l.sum = l.sum + claim.weight
     l.edge = claim.ticket
@@ -249,7 +249,7 @@ local function advance(l, now)
       claim.granted = now
       redis.call('HSET', l.claims, id, writeClaim(claim))
     end
-    ring(claim, id, 'granted')
+    notify(claim, id, 'granted')
   end
 end
 

@@ -53,7 +53,7 @@ class RedisBackend implements Backend {
   readonly cells: CellStore;
   readonly #settings: RedisSettings;
   readonly #connection: RedisConnection;
-  /** Waiting for replicas blocks a connection: renewals must not stand in line behind it. */
+  /** Waiting for replicas blocks a connection: renewals must not queue behind it. */
   readonly #claimConnection: RedisConnection;
   readonly #notifications: Notifications;
   readonly #keys: LockKeyring;
@@ -174,18 +174,20 @@ class RedisBackend implements Backend {
     return claims.length === 0 ? undefined : { name, capacity, claims };
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    // With replicas to be asked, a ring alone is no proof: the claim has to ask and wait for them.
+  watch(claim: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
+    // With `replicas`, a notification alone is no grant: the waiter has to ask, and to wait for the replicas.
     return this.#notifications.watch(
       claim.id,
-      this.#settings.replicas === 0 ? ring : (news) => ring(news?.state === "granted" ? undefined : news),
+      this.#settings.replicas === 0
+        ? notify
+        : (notification) => notify(notification?.state === "granted" ? undefined : notification),
     );
   }
 
   async close(): Promise<void> {
     this.#notifications.close();
-    const links = new Set([this.#connection, this.#claimConnection]);
-    await Promise.all([...links].map((connection) => connection.close()));
+    const connections = new Set([this.#connection, this.#claimConnection]);
+    await Promise.all([...connections].map((connection) => connection.close()));
   }
 
   #run<T>(
@@ -237,7 +239,7 @@ class RedisBackend implements Backend {
     };
     const seen = await this.#claimConnection.use(askWriter, false);
     if (seen >= replicas) return;
-    // Who is not granted withdraws; who asks again waits for the replicas again.
+    // A claim that is not granted withdraws; one that asks again waits for the replicas again.
     throw backendError(`only ${seen} of ${replicas} replicas acknowledged "${name}".`, {
       name,
       retryable: true,
@@ -255,7 +257,7 @@ function traitsOf(settings: RedisSettings): Traits {
     ttl: "claim",
     expiryGranularityMs: 20,
     caveats: [
-      "Replication is asynchronous: if a primary dies before its replica has the claim, two may believe they hold it. Fencing tokens contain that.",
+      "Replication is asynchronous: if a primary dies before its replica has the claim, two processes may believe that they hold it. Fencing tokens contain that.",
       "After a failover or a flush, tokens keep growing, also if the clock of the new primary is up to an hour behind. One exception: a process that had claimed nothing before, at a name that no other process has claimed since. There the clock may only be behind by less than the failover took.",
       ...(settings.replicas > 0
         ? [

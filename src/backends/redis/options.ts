@@ -20,7 +20,7 @@ export interface RedisOptions {
   readonly client?: IoredisLike | NodeRedisLike | undefined;
   /** With a URL: which library opens it. If not given, the first that is installed: ioredis, redis, iovalkey. */
   readonly library?: RedisLibrary | undefined;
-  /** PEM texts for `rediss://`: who signed the servers, and who we are. */
+  /** PEM texts for `rediss://`: the authority that signed the servers' certificates, and our own certificate. */
   readonly tls?: TlsOptions | undefined;
   /** What the keys begin with; `"locktender"` if not given. */
   readonly prefix?: string | undefined;

@@ -1,7 +1,8 @@
--- Leaves the queue, gives back the lock, or, by an operator, takes it away. Rings whoever is let in by it.
+-- Removes a claim: a waiter leaves, a holder releases, or an operator takes the claim away. Notifies the waiters that
+-- are granted by that.
 --
 -- KEYS  head, claims, queue, and forced if it is taken away
--- ARGV  id, retention ms, and JSON { reason, by } if it is taken away or 'unused' if nobody has worked under it
+-- ARGV  id, retention ms, and JSON { reason, by } if it is taken away or 'unused' if no work was done under it
 -- Out   1 if the claim was there, else 0
 
 local id, retentionMs, ending = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -21,13 +22,13 @@ end
 -- Counted from now at the latest: the clock may have been set back since the grant.
 local heldUntil = math.min(claim.granted, now) + claim.minHold
 if not ending and claim.granted > 0 and heldUntil > now then
-  -- Its holder is gone, but nobody else may come in before the minimal time is over.
+  -- The holder has released, but no other claim may be granted before the minimal time is over.
   claim.left, claim.deadline = true, heldUntil
   store(l, id, claim)
-  -- Who is next learns by asking that the wait will be shorter than it was told.
+  -- The next waiter is told to ask: its wait will be shorter than the last answer said.
   local nextId = nextWaiting(l)
   local waiting = nextId and find(l, nextId)
-  if waiting then ring(waiting, nextId, 'ask') end
+  if waiting then notify(waiting, nextId, 'ask') end
 else
   remove(l, id, claim)
   advance(l, now)
@@ -35,7 +36,7 @@ end
 if force then
   redis.call('HSET', l.forced, id, force)
   redis.call('PEXPIRE', l.forced, FORCED_KEPT_MS)
-  ring(claim, id, force)
+  notify(claim, id, force)
 end
 save(l, retentionMs)
 return 1

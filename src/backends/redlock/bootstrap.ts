@@ -35,7 +35,7 @@ export class Bootstrap {
     const twice = failures.find(({ error }) => isLockError(error, "invalid-option"));
     if (twice !== undefined) throw twice.error;
     if (!this.#mayBeNew(replies)) return;
-    // Whoever asks the others meanwhile would make them wait for what nobody can have forgotten.
+    // A claim that is sent to the others meanwhile would make them wait, though they cannot have forgotten anything.
     if (failures.length > 0) throw notAllNew(failures);
     const declared = this.#nodes.map((node, index) => {
       const reply = replies[index];
@@ -52,7 +52,7 @@ export class Bootstrap {
       ask: (node) => node.greet(),
       timeoutMs: 2 * this.#settings.timeoutMs,
       decide: (replies, over) => {
-        // Of those who cannot be reached now, each question will tell.
+        // Each later request will tell of the nodes that cannot be reached now.
         if (over) return [...replies];
         return answersIn(replies).length >= majority && !this.#mayBeNew(replies) ? SOON : undefined;
       },

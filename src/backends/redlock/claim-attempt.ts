@@ -13,7 +13,7 @@ const ATTEMPT_MS = 200;
 
 const NOT_THERE = "it has voted, and has lost the vote again";
 
-/** Whoever had the votes that a holder lacks gives them back soon: then they are asked for, and more and more seldom. */
+/** Another attempt that had the votes that a holder lacks gives them back soon: they are asked for then, less and less often. */
 const FIRST_AGAIN_MS = 5;
 
 /** What one attempt asks of every node. */
@@ -30,7 +30,7 @@ export interface Candidate {
   readonly retentionMs: number;
   /** Whether it will ask again if it is refused. */
   readonly waits: boolean;
-  /** Whether anybody still wants what was granted. */
+  /** Whether the caller still wants what was granted. */
   wanted(): boolean;
   /** A node that had not been heard when it was refused would have voted for it. */
   freed(): void;
@@ -44,7 +44,7 @@ export type Result =
   | { readonly state: "granted"; readonly ticket: number; readonly remainingMs: number }
   /**
    * Enough nodes voted, but not for us. `held`: one other claim has a majority; else votes were split. `free`: so
-   * many nodes nobody else had.
+   * many nodes had voted for no other claim.
    */
   | { readonly state: "refused"; readonly held: boolean; readonly free: number; readonly changeInMs: number }
   | { readonly state: "max-ttl"; readonly agreedMs: number }
@@ -127,7 +127,7 @@ export class ClaimAttempt {
     if (!lost && !over) return undefined;
     if (lost || refusals.length + votes.size >= majority) {
       const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
-      // Whether votes were split or, for who waits, it is just being given back makes a difference: the rest may tell.
+      // Split votes, or a lock that is just being released, mean a shorter wait: the other nodes may tell.
       if ((!held || this.#candidate.waits) && !over) return SOON;
       const times = refusals.map(({ changeInMs }) => changeInMs);
       const changeInMs = roomIn(times, votes.size, majority);
@@ -144,13 +144,13 @@ export class ClaimAttempt {
     });
   }
 
-  /** Whoever is not elected gives back what it got, at once: also where it has not heard yet. */
+  /** An attempt that is not elected gives back its votes at once, also to nodes that have not answered yet. */
   #lost(replies: Replies, result: Result): Result {
     if (this.#candidate.known !== undefined) return result;
     for (const [index, node] of this.#nodes.entries()) {
       const reply = replies[index];
       const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
-      // In an outage who asks again finds what it has not heard of, and whoever gives up tells all nodes.
+      // In an outage the next attempt finds a vote that was not heard of, and a caller that gives up tells all nodes.
       const unheard = vote === undefined && result.state === "refused";
       if (unheard || vote?.state === "granted") this.#candidate.withdraw(node);
     }
@@ -170,7 +170,7 @@ export class ClaimAttempt {
       for (const node of this.#nodes) this.#candidate.withdraw(node);
       return { state: "no-quorum", reports: failures, elected: true };
     }
-    // The claim shows the same ticket everywhere, but nobody has to wait for that. Not before it is handed out:
+    // The claim shows the same ticket everywhere, but no caller has to wait for that. Not before it is handed out:
     // another attempt that finds a lower one than was drawn may amount to less than what others got meanwhile.
     for (const [node, vote] of votes)
       if (vote.ticket !== ticket && !behind.includes(node)) this.#settle(node, ticket).catch(() => undefined);
@@ -213,7 +213,7 @@ export class ClaimAttempt {
   #late(node: RedlockNode, vote: Vote): void {
     const result = this.#result;
     if (this.#candidate.known !== undefined) return;
-    // While the second phase is under way without it, nobody knows.
+    // While the second phase is under way without it, the result is not known yet.
     if (result === undefined) {
       this.#latecomers.push([node, vote]);
     } else if (vote.state === "refused") {
@@ -223,18 +223,18 @@ export class ClaimAttempt {
     } else if (result.state === "granted" && this.#candidate.wanted()) {
       if (vote.ticket !== result.ticket) this.#settle(node, result.ticket).catch(() => undefined);
     } else if (result.state === "granted") {
-      // Who has left meanwhile has told this node; but before its claim, if that was sent late.
+      // The holder has released meanwhile, and has told this node; but before its claim, if that was sent late.
       if (vote.sentLate) this.#candidate.leave(node);
     } else {
-      // So has who was refused.
+      // So has an attempt that was refused.
       if (result.state !== "refused" || vote.sentLate) this.#candidate.withdraw(node);
       if (result.state === "refused") this.#candidate.freed();
     }
   }
 
   /**
-   * It had voted for somebody who came to nothing. A lease that is on just a majority is lost with one of them, and
-   * if that is by a clock that jumps, two believe.
+   * The node had voted for an attempt that came to nothing. A lease that is on just a majority is lost with one of
+   * them; and if that node's clock jumps, a second holder is let in while the first one still believes.
    */
   #askAgain(node: RedlockNode, inMs = FIRST_AGAIN_MS): void {
     const { keys, args, grantMs, timeoutMs } = this.#candidate;

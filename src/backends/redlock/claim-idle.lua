@@ -1,6 +1,6 @@
--- The uncontended claim at a node that may vote: nobody is there, so one small value says it all.
+-- The uncontended claim at a node that may vote: the lock has no other claim, so one small value holds all of it.
 -- Put in front of common.lua and claim.lua, whose inputs and outputs it shares; whatever is not that simple
--- falls through to them. Every call and every number written as text is felt here.
+-- falls through to them. This is the hot path: every call, and every number formatted as text, costs time.
 
 if not ARGV[4] then
   local head, born = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])

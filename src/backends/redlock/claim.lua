@@ -1,4 +1,4 @@
--- Asks for this node's vote, or refreshes a claim that has it. Idempotent by id; nobody is queued.
+-- Asks for this node's vote, or refreshes a claim that has it. Idempotent by id; there is no queue.
 --
 -- KEYS  head, forced, born
 -- ARGV  id
@@ -26,7 +26,7 @@ local function whyNoVote(now)
   if not since or ARGV[4] then current = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') end
   since, agreed = tonumber(since or 0), tonumber(agreed or 0)
   local lasts = math.max(agreed, maxTtl)
-  -- Who sets the clock back to before the birth starts the time anew, which is longer than needed.
+  -- A clock that is set back to before the birth starts the time anew, which is longer than needed.
   if current ~= runId or now < since then since = now end
   if current ~= runId or now == since or lasts > agreed then
     redis.call('SET', KEYS[3], string.format('%d %d %s', since, lasts, current))
@@ -37,7 +37,7 @@ local function whyNoVote(now)
 end
 
 local now = serverTime()
--- Also for those who need no vote: with their question this script becomes known, and others no longer look.
+-- Also for claims that need no vote: with their request this script becomes known, and later ones no longer look.
 local refusal = whyNoVote(now)
 local l = openLock(KEYS[1], KEYS[2], now)
 local claim = find(l, id)

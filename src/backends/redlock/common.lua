@@ -1,7 +1,7 @@
 -- What every script of a node shares; put in front of each of them.
 --
 -- A lock has two keys with one hash tag:
---   head       string: '<last ticket>', and 'w' behind it if somebody was refused since the last ring; then,
+--   head       string: '<last ticket>', and 'w' behind it if a waiter was refused since the last notification; then,
 --              each on a line of its own, the live claims
 --   forced     hash: id -> JSON { reason, by } of claims that an operator took away
 -- A claim is '<id> <attempt> <ticket> <granted> <left> <deadline> <weight> <fixed> <min hold> <who>'. There is

@@ -1,6 +1,6 @@
--- Who a node is, and since when it remembers everything. Where it has never been asked for a vote, it gets a
--- mark, 'new <µs> <run id>': who declares that nothing can have been lost here names the mark that it has seen,
--- and if that is gone, something has. Notes if the server was started anew since it was last asked.
+-- Which server a node is, and since when it remembers everything. Where it has never been asked for a vote, it gets
+-- a mark, 'new <µs> <run id>': a process that declares that nothing can have been lost here names the mark that it
+-- has seen, and if that is gone, something has been lost. Notes if the server was started anew since it was last asked.
 --
 -- KEYS  born
 -- ARGV  to declare it, so that it votes at once: max ttl ms, 'declare', and the mark (without: whatever it is)

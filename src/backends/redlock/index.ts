@@ -16,7 +16,7 @@ import { nowMs } from "../../core/clock.js";
 import { delay } from "../../core/delay.js";
 import { Bootstrap } from "./bootstrap.js";
 import { type Candidate, ClaimAttempt, type Result } from "./claim-attempt.js";
-import { bornKey, lockKeys, quorumChannel, rungAs } from "./keys.js";
+import { bornKey, channelId, lockKeys, quorumChannel } from "./keys.js";
 import { listByPrefix, recordOf } from "./list.js";
 import { BEHIND_MS, backoffMs, LocalQueue } from "./local-queue.js";
 import { nodesOf, type RedlockNode } from "./node.js";
@@ -31,7 +31,7 @@ export type { IoredisLike } from "../../clients/redis/ioredis.js";
 export type { NodeRedisLike } from "../../clients/redis/node-redis.js";
 export type { RedlockOptions } from "./options.js";
 
-/** How often a question is asked again when no one has the lock, so nobody is in its way. */
+/** How often a claim is tried again when votes were split, so that no claim has the lock. */
 const MOST_ROUNDS = 12;
 /** A vote is worth little when most of the ttl has gone by; and a busy machine needs some time. */
 const TTL_SHARE = 3;
@@ -53,13 +53,13 @@ class QuorumBackend implements Backend {
   readonly #settings: RedlockSettings;
   readonly #nodes: readonly RedlockNode[];
   readonly #majority: number;
-  readonly #opening: Bootstrap;
-  readonly #leaving: Releases;
+  readonly #bootstrap: Bootstrap;
+  readonly #releases: Releases;
   readonly #queue: LocalQueue;
   readonly #notifications: Notifications;
   /** Attempts are numbered, so that what belongs to an earlier one never touches a later one. */
   #attempts = 0;
-  /** The ids of claims that somebody still wants, and their tickets once they are granted. */
+  /** The ids of claims that their callers still want, and their tickets once they are granted. */
   readonly #wanted = new Map<string, bigint | undefined>();
   #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
 
@@ -69,15 +69,15 @@ class QuorumBackend implements Backend {
     this.traits = traitsOf(settings);
     this.#nodes = nodesOf(settings);
     this.#majority = majorityOf(nodes.length);
-    this.#opening = new Bootstrap(this.#nodes, settings);
-    this.#leaving = new Releases(this.#nodes, settings);
+    this.#bootstrap = new Bootstrap(this.#nodes, settings);
+    this.#releases = new Releases(this.#nodes, settings);
     let next = Math.floor(Math.random() * nodes.length);
-    // Whoever gives a lock back tells all nodes, so it is enough to listen at one of them.
-    this.#notifications = new Notifications(quorumChannel(prefix), timeoutMs, (channel, hear) => {
+    // A holder that releases tells all nodes, so it is enough to listen at one of them.
+    this.#notifications = new Notifications(quorumChannel(prefix), timeoutMs, (channel, onMessage) => {
       const node = this.#nodes[next++ % this.#nodes.length] as RedlockNode;
-      return node.subscribe(channel, hear);
+      return node.subscribe(channel, onMessage);
     });
-    this.#queue = new LocalQueue((name, ring) => this.#notifications.watch(rungAs(name), ring));
+    this.#queue = new LocalQueue((name, notify) => this.#notifications.watch(channelId(name), notify));
   }
 
   get client(): string | undefined {
@@ -87,7 +87,7 @@ class QuorumBackend implements Backend {
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, queue, ttlMs } = request;
     refuseTheImpossible(request, this.#settings);
-    if (!this.#opening.done) await this.#opening.open();
+    if (!this.#bootstrap.done) await this.#bootstrap.open();
     if (this.#isAnother(request)) return GONE;
     this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
     if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
@@ -97,7 +97,7 @@ class QuorumBackend implements Backend {
     for (let round = 0; ; round++) {
       const result = await this.#attempt(request);
       if (queue && result.state !== "no-quorum") this.#queue.answered(name);
-      // Who waits is told that votes were split, and comes back in its own time.
+      // A waiter is told that votes were split, and asks again after a delay of its own.
       const split = result.state === "refused" && !result.held && !queue;
       const deserted = result.state === "no-quorum" && result.elected;
       const pauseMs = backoffMs(round);
@@ -123,8 +123,8 @@ class QuorumBackend implements Backend {
       waits: request.queue,
       wanted: () => this.#wanted.has(id),
       freed: () => this.#queue.freed(name, id),
-      leave: (node) => this.#leaving.leave(node, name, id),
-      withdraw: (node) => this.#leaving.withdraw(node, name, id, attempt),
+      leave: (node) => this.#releases.leave(node, name, id),
+      withdraw: (node) => this.#releases.withdraw(node, name, id, attempt),
     };
     return new ClaimAttempt(this.#nodes, candidate).run();
   }
@@ -133,7 +133,7 @@ class QuorumBackend implements Backend {
     const { name, id, queue } = request;
     switch (result.state) {
       case "granted":
-        // Who shares it lets the next one ask at once: that may be one who shares it, too.
+        // After a shared grant the next waiter asks at once: it may share the lock, too.
         this.#queue.granted(name, id, request.weight === WHOLE ? result.remainingMs : 0);
         this.#wanted.set(id, BigInt(result.ticket));
         return { state: "granted", ticket: BigInt(result.ticket), remainingMs: result.remainingMs };
@@ -161,7 +161,7 @@ class QuorumBackend implements Backend {
     return `${drawn} ${maxTtlMs} ${retentionMs} ${keptMs} ${queue ? 1 : 0}`;
   }
 
-  /** What a claim is, apart from its id. Who asks is the same for call after call, so that is kept. */
+  /** What a claim is, apart from its id. The owner is the same for call after call, so its text is kept. */
   #describe({ weight, fixed, minHoldMs, owner, note }: ClaimRequest): string {
     const last = this.#lastWho;
     if (last?.owner !== owner || last.note !== note) {
@@ -200,15 +200,15 @@ class QuorumBackend implements Backend {
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     const { name, id } = claim;
     this.#wanted.delete(id);
-    const { found, shared } = await this.#leaving.release(name, id, ending);
-    this.#queue.ring(name, shared);
+    const { found, shared } = await this.#releases.release(name, id, ending);
+    this.#queue.wake(name, shared);
     return found;
   }
 
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    if (!this.#opening.done) await this.#opening.open();
+    if (!this.#bootstrap.done) await this.#bootstrap.open();
     if ("prefix" in query) {
       yield* listByPrefix(this.#nodes, this.#settings, query.prefix);
       return;
@@ -217,9 +217,9 @@ class QuorumBackend implements Backend {
     if (record !== undefined) yield record;
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
+  watch(claim: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
     const { name, id } = claim;
-    const ends = [this.#notifications.watch(id, ring), this.#queue.watch(name, id, ring)];
+    const ends = [this.#notifications.watch(id, notify), this.#queue.watch(name, id, notify)];
     return () => {
       this.#wanted.delete(id);
       for (const end of ends) end();
@@ -229,7 +229,7 @@ class QuorumBackend implements Backend {
   async close(): Promise<void> {
     this.#queue.close();
     this.#notifications.close();
-    await this.#leaving.settled();
+    await this.#releases.settled();
     await Promise.all(this.#nodes.map((node) => node.close()));
   }
 }

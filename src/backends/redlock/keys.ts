@@ -15,13 +15,13 @@ export function bornKey(prefix: string): string {
   return `${prefix}:quorum:born`;
 }
 
-/** The channel on which all are rung who use these locks; what is rung says which of them is meant. */
+/** The channel for notifications of all locks with this prefix; each message says which lock or claim is meant. */
 export function quorumChannel(prefix: string): string {
   return `${prefix}:quorum:bell`;
 }
 
-/** A lock as it is rung. No id of a claim has a colon in it. */
-export function rungAs(name: string): string {
+/** A lock in a message on the channel. No id of a claim has a colon in it. */
+export function channelId(name: string): string {
   return `lock:${encodeURIComponent(name)}`;
 }
 

@@ -12,7 +12,7 @@ import { majorityOf } from "./tally.js";
 /** Names that are looked at together. */
 const BATCH = 100;
 
-/** Who has, or may have, a majority of the nodes; nothing if nobody does. */
+/** The claims that have, or may have, a majority of the nodes; nothing if there is none. */
 export async function recordOf(
   nodes: readonly RedlockNode[],
   settings: RedlockSettings,
@@ -68,7 +68,7 @@ export async function* listByPrefix(
   }
 }
 
-/** What nodes show of the same claim, as one; those that cannot have a majority are nobody's business. */
+/** What nodes show of the same claim, as one; claims that cannot have a majority are left out. */
 function together(seen: readonly (readonly ClaimRecord[])[], nodes: number): readonly ClaimRecord[] {
   const majority = majorityOf(nodes);
   const byId = new Map<string, ClaimRecord[]>();

@@ -1,58 +1,58 @@
 import type { Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
 
-/** Who waits behind others of this process is rung when it is its turn; should that fail, it asks by itself. */
+/** A waiter behind others of this process is woken when it is its turn; should that fail, it asks by itself. */
 export const BEHIND_MS = 6_000;
-/** While somebody else holds the lock, it is asked for no more seldom than this: rings may be lost. */
+/** While another process holds the lock, it is asked for no less often than this: notifications may be lost. */
 const LONGEST_POLL_MS = 500;
-/** Where votes were split, nobody holds the lock, and it is to be had soon. */
+/** Where votes were split, no claim holds the lock, and it is to be had soon. */
 const SHORTEST_BACKOFF_MS = 2;
 const LONGEST_BACKOFF_MS = 100;
-/** All who are rung at once ask at slightly different times, or they would take each other's votes. */
+/** Processes that are notified at once ask at slightly different times, or they would take each other's votes. */
 const SPREAD_MS = 3;
 
 type Refused = { readonly held: boolean; readonly free: number; readonly changeInMs: number };
 
 interface Queue {
-  /** In the order in which they came. */
+  /** In the order of their calls. */
   readonly ids: string[];
-  /** How often some nodes could be had, but too few, since it was last rung. */
+  /** How often some nodes could be had, but too few, since the last notification. */
   splits: number;
   /** Why the first one could not ask: the others could not either. */
   failure: unknown;
   timer: NodeJS.Timeout | undefined;
-  /** Ends the listening for what others tell of this name. */
+  /** Ends the notifications of this name. */
   readonly unlisten: Unwatch;
 }
 
 /**
- * Those of this process who wait, by name. Nodes keep no queue; but of one process only the first asks, so
- * that what is asked does not grow with those who wait, and tasks of one process are served as they came.
+ * The waiters of this process, by name. Nodes keep no queue; but of one process only the first waiter asks, so
+ * that the number of requests does not grow with the waiters, and tasks of one process are served in order.
  */
 export class LocalQueue {
   readonly #queues = new Map<string, Queue>();
-  readonly #rings = new Map<string, Notify>();
-  readonly #listen: (name: string, ring: Notify) => Unwatch;
+  readonly #watched = new Map<string, Notify>();
+  readonly #listen: (name: string, notify: Notify) => Unwatch;
 
-  constructor(listen: (name: string, ring: Notify) => Unwatch) {
+  constructor(listen: (name: string, notify: Notify) => Unwatch) {
     this.#listen = listen;
   }
 
-  watch(name: string, id: string, ring: Notify): Unwatch {
-    this.#rings.set(id, ring);
+  watch(name: string, id: string, notify: Notify): Unwatch {
+    this.#watched.set(id, notify);
     return () => {
-      this.#rings.delete(id);
+      this.#watched.delete(id);
       this.leave(name, id);
     };
   }
 
   /**
-   * Takes a place at the end, unless it has one. Says whether it is the first; to the others an outage is told
-   * that the first one has met, for they would meet it, too, one after the other.
+   * Enters at the end, unless it is in the queue. Says whether it is the first. An outage that the first one has
+   * met is told to the others, too: they would meet it one after the other.
    */
   enter(name: string, id: string): boolean {
-    // Whom nobody can ring would be in the way of the others for ever.
-    if (!this.#rings.has(id)) return true;
+    // A waiter that cannot be woken would block the others for ever.
+    if (!this.#watched.has(id)) return true;
     const queue = this.#queues.get(name);
     if (queue === undefined) {
       this.#queues.set(name, {
@@ -60,8 +60,8 @@ export class LocalQueue {
         splits: 0,
         failure: undefined,
         timer: undefined,
-        // Before it asks: who gives the lock back may do so before all nodes have refused.
-        unlisten: this.#listen(name, () => this.ring(name, true)),
+        // Before it asks: the holder may release before all nodes have refused.
+        unlisten: this.#listen(name, () => this.wake(name, true)),
       });
       return true;
     }
@@ -75,9 +75,9 @@ export class LocalQueue {
   answered(name: string, failure?: unknown): void {
     const queue = this.#queues.get(name);
     if (queue === undefined) return;
-    const news = failure !== undefined && queue.failure === undefined;
+    const isNew = failure !== undefined && queue.failure === undefined;
     queue.failure = failure;
-    if (news) for (const id of queue.ids.slice(1)) this.#rings.get(id)?.();
+    if (isNew) for (const id of queue.ids.slice(1)) this.#watched.get(id)?.();
   }
 
   leave(name: string, id: string): void {
@@ -86,37 +86,37 @@ export class LocalQueue {
     if (queue === undefined || at < 0) return;
     queue.ids.splice(at, 1);
     if (queue.ids.length === 0) this.#forget(name, queue);
-    else if (at === 0) this.#wake(name, queue, 0);
+    else if (at === 0) this.#wakeFirst(name, queue, 0);
   }
 
-  /** The first one got it: the next one asks when it may be over, and is rung when it is given back. */
+  /** The first one got the lock: the next one asks when that may be over, and is notified of the release. */
   granted(name: string, id: string, takenMs: number): void {
     const queue = this.#queues.get(name);
     if (queue?.ids[0] !== id) return;
     queue.ids.shift();
     queue.splits = 0;
     if (queue.ids.length === 0) this.#forget(name, queue);
-    else this.#wake(name, queue, Math.min(takenMs, LONGEST_POLL_MS));
+    else this.#wakeFirst(name, queue, Math.min(takenMs, LONGEST_POLL_MS));
   }
 
   /** It may be free now. `shared`: others may have been told the same. */
-  ring(name: string, shared: boolean): void {
+  wake(name: string, shared: boolean): void {
     const queue = this.#queues.get(name);
     if (queue === undefined) return;
     queue.splits = 0;
-    this.#wake(name, queue, shared ? Math.random() * SPREAD_MS : 0);
+    this.#wakeFirst(name, queue, shared ? Math.random() * SPREAD_MS : 0);
   }
 
-  /** The first one hears late that a node could be had: it would not have slept for so long. */
+  /** The first one learns late that a node could be had: had it known, it would not have slept for so long. */
   freed(name: string, id: string): void {
     const queue = this.#queues.get(name);
     if (queue?.ids[0] !== id || queue.timer !== undefined) return;
-    this.#wake(name, queue, backoffMs(queue.splits++, LONGEST_POLL_MS));
+    this.#wakeFirst(name, queue, backoffMs(queue.splits++, LONGEST_POLL_MS));
   }
 
   /**
-   * When the first one should ask again, at random: those of other processes who do the same must differ. Where
-   * some nodes could be had, the lock is about to be given back, or votes were split; and those nodes do not ring.
+   * When the first one should ask again, at random: the first waiters of other processes do the same, and must differ.
+   * Where some nodes could be had, the lock is about to be released, or votes were split; those nodes do not notify.
    */
   againInMs(name: string, { held, free, changeInMs }: Refused): number {
     const soonestMs = changeInMs + 1 + Math.random() * SPREAD_MS;
@@ -128,7 +128,7 @@ export class LocalQueue {
 
   close(): void {
     for (const [name, queue] of [...this.#queues]) this.#forget(name, queue);
-    this.#rings.clear();
+    this.#watched.clear();
   }
 
   #forget(name: string, queue: Queue): void {
@@ -137,15 +137,15 @@ export class LocalQueue {
     this.#queues.delete(name);
   }
 
-  #wake(name: string, queue: Queue, delayMs: number): void {
+  #wakeFirst(name: string, queue: Queue, delayMs: number): void {
     clearTimeout(queue.timer);
     queue.timer = undefined;
-    const ring = () => {
+    const notify = () => {
       queue.timer = undefined;
-      this.#rings.get(this.#queues.get(name)?.ids[0] ?? "")?.();
+      this.#watched.get(this.#queues.get(name)?.ids[0] ?? "")?.();
     };
-    if (delayMs === 0) queueMicrotask(ring);
-    else queue.timer = startTimer(ring, delayMs).unref();
+    if (delayMs === 0) queueMicrotask(notify);
+    else queue.timer = startTimer(notify, delayMs).unref();
   }
 }
 

@@ -69,7 +69,7 @@ export class RedlockNode {
     return readReply(reply, read, this.where);
   }
 
-  /** Who is there, and since when it remembers. Can declare that nothing has been lost there. */
+  /** Which server it is, and since when it remembers. Can declare that nothing has been lost there. */
   greet(declaration: readonly string[] = []): Promise<Greeting> {
     return this.#ask(async (client) => (await this.#meet(client, declaration)).greeting);
   }
@@ -88,7 +88,7 @@ export class RedlockNode {
     const afterGreeting = async (client: RedisClient) => {
       // Also a script that fails, as when memory is full, is known from then on: so what may fail goes first.
       const { script } = await this.#meet(client, []);
-      // Nobody would hear of the vote, and give it back.
+      // No caller would hear of the vote, and give it back.
       if (givenUp) throw this.silence();
       sentMs = nowMs();
       sentLate = true;

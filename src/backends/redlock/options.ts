@@ -24,13 +24,13 @@ export interface RedlockOptions {
   readonly clients?: readonly (IoredisLike | NodeRedisLike)[] | undefined;
   /** With a URL: which library opens it. If not given, the first that is installed: ioredis, redis, iovalkey. */
   readonly library?: RedisLibrary | undefined;
-  /** PEM texts for `redlocks://`: who signed the servers, and who we are. */
+  /** PEM texts for `redlocks://`: the authority that signed the servers' certificates, and our own certificate. */
   readonly tls?: TlsOptions | undefined;
   /** What the keys begin with; `"locktender"` if not given. */
   readonly prefix?: string | undefined;
   /**
    * The longest ttl, and the time for which a server that has lost its memory does not vote; `"1m"` if not
-   * given. Everybody who uses the same servers and prefix must say the same.
+   * given. All processes that use the same servers and prefix must say the same.
    */
   readonly maxTtl?: Duration | undefined;
   /** The ttl that locks have by default; `connect` gives it, and one that is longer than `maxTtl` is refused then. */

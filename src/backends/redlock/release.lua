@@ -1,9 +1,9 @@
--- Gives the vote back or, by an operator, takes it away. Rings those who were refused meanwhile.
+-- Gives the vote back or, by an operator, takes it away. Notifies the waiters that were refused meanwhile.
 --
 -- KEYS  head, forced
--- ARGV  id, attempt, retention ms, '<channel> <the lock, as it is rung>', and JSON { reason, by } if it is
---       taken away or 'unused' if nobody has worked under it
--- Out   1 if the claim was there, 2 if somebody else had asked for it meanwhile, else 0
+-- ARGV  id, attempt, retention ms, '<channel> <the lock, as the message names it>', and JSON { reason, by } if it is
+--       taken away or 'unused' if no work was done under it
+-- Out   1 if the claim was there, 2 if another process had asked for the lock meanwhile, else 0
 
 local id, attempt, retentionMs, ending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[5]
 local force = ending and ending ~= 'unused' and ending
@@ -17,7 +17,7 @@ if not claim or attempt < claim.attempt or (claim.left and not ending) then retu
 -- Counted from now at the latest: the clock may have been set back since the grant.
 local heldUntil = math.min(claim.granted, now) + claim.minHold
 if not ending and heldUntil > now then
-  -- Its holder is gone, but nobody else may come in before the minimal time is over.
+  -- The holder has released, but no other claim may be granted before the minimal time is over.
   claim.left, claim.deadline = true, heldUntil
 else
   table.remove(l.claims, index)
@@ -29,7 +29,7 @@ end
 local wanted = l.wanted
 l.wanted = false
 save(l, retentionMs)
--- Everything is written: whoever is not rung, because this user may not publish, asks again by itself.
+-- Everything is written. Where this user may not publish, waiters are not notified, and ask again by themselves.
 local channel, lock = string.match(ARGV[4], '^(%S+) (%S+)$')
 if wanted then redis.pcall('PUBLISH', channel, '0 ' .. lock .. ' ask') end
 if force then redis.pcall('PUBLISH', channel, string.format('%d %s %s', claim.ticket, id, force)) end

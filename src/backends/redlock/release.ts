@@ -2,14 +2,14 @@ import type { Ending } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
 import { forceText } from "../../engine-kit/force-notice.js";
 import { askAll, SOON } from "./ask-all.js";
-import { lockKeys, quorumChannel, rungAs } from "./keys.js";
+import { channelId, lockKeys, quorumChannel } from "./keys.js";
 import { type RedlockNode, SCRIPTS } from "./node.js";
 import type { RedlockSettings } from "./options.js";
 import { readReleased } from "./replies.js";
 import { failuresOf, noQuorum } from "./reports.js";
 import { majorityOf } from "./tally.js";
 
-/** Whoever closes wants to go. */
+/** A caller that closes waits no longer than this. */
 const CLOSING_MS = 250;
 
 const ANY_ATTEMPT = Number.MAX_SAFE_INTEGER;
@@ -17,7 +17,7 @@ const ANY_ATTEMPT = Number.MAX_SAFE_INTEGER;
 export interface Released {
   /** A majority of nodes still had it. */
   readonly found: boolean;
-  /** Somebody else has asked for it meanwhile, and is told. */
+  /** Another process has asked for it meanwhile, and is notified. */
   readonly shared: boolean;
 }
 
@@ -49,7 +49,7 @@ export class Releases {
           if (found >= majority) return { found: true, shared };
           if (found + unknown < majority) return { found: false, shared };
         } else if (answers.length >= majority) {
-          // Nobody has worked under what is unused; and whoever may have held what is forced has been told.
+          // No work was done under an unused claim; and the holder of a forced one has been told.
           return over ? { found: found > 0 && found + unknown >= majority, shared } : SOON;
         }
         if (!over) return undefined;
@@ -59,7 +59,7 @@ export class Releases {
     });
   }
 
-  /** What one node granted to an attempt that came to nothing. Nobody waits for it; its ttl ends it anyway. */
+  /** What one node granted to an attempt that came to nothing. No caller waits for that; its ttl ends it anyway. */
   withdraw(node: RedlockNode, name: string, id: string, attempt: number): void {
     this.#tell(node, name, id, attempt, "unused").catch(() => undefined);
   }
@@ -69,7 +69,7 @@ export class Releases {
     this.#tell(node, name, id, ANY_ATTEMPT, undefined).catch(() => undefined);
   }
 
-  /** When all has been given back that can be; those who do not answer by then have their ttl. */
+  /** When all votes are given back that can be; on nodes that do not answer by then, the ttl ends them. */
   async settled(): Promise<void> {
     if (this.#underWay.size === 0) return;
     let timer: NodeJS.Timeout | undefined;
@@ -88,7 +88,7 @@ export class Releases {
     ending: Ending | undefined,
   ): Promise<number> {
     const { prefix, retentionMs } = this.#settings;
-    const args = [id, String(attempt), String(retentionMs), `${quorumChannel(prefix)} ${rungAs(name)}`];
+    const args = [id, String(attempt), String(retentionMs), `${quorumChannel(prefix)} ${channelId(name)}`];
     if (typeof ending === "object") args.push(forceText(ending));
     else if (ending !== undefined) args.push(ending);
     const told = node.run(SCRIPTS.release, lockKeys(prefix, name), args, readReleased);

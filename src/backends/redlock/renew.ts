@@ -42,7 +42,7 @@ export function renewAll(
   });
 }
 
-/** Held by a majority; gone if no majority can have it; else nobody knows yet. */
+/** Held by a majority; gone if no majority can have it; else not known yet. */
 function renewalOf(replies: readonly (Reply<Answers> | undefined)[], index: number): Renewal | undefined {
   const majority = majorityOf(replies.length);
   const times: number[] = [];

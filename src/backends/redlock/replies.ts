@@ -24,7 +24,7 @@ export type Vote =
   | { readonly state: "max-ttl"; readonly agreedMs: number }
   | Gone;
 
-/** Who a node is, and what it remembers; `unused` if it has never been asked for a vote. */
+/** Which server a node is, and what it remembers; `unused` if it has never been asked for a vote. */
 export interface Greeting {
   readonly runId: string;
   readonly born: string;
@@ -59,7 +59,7 @@ export function readVote(reply: unknown, grantMs: number): Vote {
 
 export function readGreeting(reply: unknown): Greeting {
   const [runId, born] = listIn(reply).map(textIn);
-  if (runId === undefined || born === undefined) throw unlike("who is there");
+  if (runId === undefined || born === undefined) throw unlike("a greeting");
   return { runId, born, unused: born.startsWith("new ") };
 }
 
@@ -77,7 +77,7 @@ function readExtension(reply: unknown): Extension {
   throw unlike("a state of a claim");
 }
 
-/** Nothing was there; it was; or it was, and somebody else had asked for it. */
+/** The claim was not there; it was; or it was, and another process had asked for the lock. */
 export function readReleased(reply: unknown): 0 | 1 | 2 {
   const released = countIn(reply);
   if (released !== 0 && released !== 1 && released !== 2) throw unlike("0, 1 or 2");

@@ -18,9 +18,9 @@ export function traitsOf({ nodes, maxTtlMs }: RedlockSettings): Traits {
     ttl: "claim",
     expiryGranularityMs: 20,
     caveats: [
-      `${spare} of ${count} servers may fail. If more of them lose their memory at the same time, two may believe that they hold a lock.`,
+      `${spare} of ${count} servers may fail. If more of them lose their memory at the same time, two processes may believe that they hold a lock.`,
       `A server that was started anew or flushed does not vote for ${formatMs(maxTtlMs)}.`,
-      "Nobody queues: whoever asks at the right moment is next, and processes come in no order.",
+      "There is no queue between processes: the one that asks at the right moment is next, in no order.",
       "If servers lose their memory, tokens keep growing if their clocks differ by less than that time.",
       ...(count % 2 === 0
         ? [`An even number of servers adds nothing: ${count - 1} would bear the same failures.`]

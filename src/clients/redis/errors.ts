@@ -118,7 +118,7 @@ export function lateError(timeoutMs: number, where: string): LockError {
 
 const SILENCE = "no answer within";
 
-/** A connection could not be made because nothing came back, by our patience or by the library's. */
+/** A connection could not be made because nothing came back, by our timeout or by the library's. */
 export function isSilence(error: unknown): boolean {
   return (
     error instanceof Error && (error.message.startsWith(SILENCE) || /ETIMEDOUT|timeout/i.test(error.message))
