@@ -17,9 +17,9 @@ export type { Lease, SharedLease } from "./core/lease.js";
 export type { LockName } from "./core/names.js";
 export type { AcquireOptions, TryOptions } from "./core/options.js";
 export type { ClaimView, DeadlockStep, ResourceView } from "./core/views.js";
-export type { AllLease } from "./locks/all-lease.js";
+export type { AllLease } from "./locks/all.js";
 export type { Cell, CellUpdateOptions, CellWrite, CellWriteOptions, Versioned } from "./locks/cell.js";
-export type { CloseOptions } from "./locks/close.js";
+export type { CloseOptions, CloseSignal } from "./locks/close.js";
 export type { Election, LeadOptions, ObserveOptions } from "./locks/election.js";
 export type { ForceReleaseOptions } from "./locks/force-release.js";
 export type { LockOptions } from "./locks/lock-options.js";
@@ -31,7 +31,6 @@ export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
 export type { ReadWriteLock } from "./locks/read-write.js";
 export type { ResizeOptions } from "./locks/resize.js";
 export type { PermitOptions, Semaphore, SemaphoreOptions } from "./locks/semaphore.js";
-export type { CloseSignal } from "./locks/signals.js";
 export type {
   WebLock,
   WebLockCallback,

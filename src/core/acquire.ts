@@ -1,6 +1,5 @@
 import { onAbort } from "./abort.js";
-import { outage, queueFull, tooSlow } from "./acquire-errors.js";
-import { type AcquireRequest, claimRequest } from "./acquire-request.js";
+import { type AcquireRequest, claimRequest, outage, queueFull, tooSlow } from "./acquire-request.js";
 import type { Answer, Gone } from "./backend.js";
 import { ClaimState, type WaiterListener } from "./claim-state.js";
 import { elapsedMs, nowMs, sendingNow } from "./clock.js";

@@ -1,4 +1,3 @@
-import type { CellStore } from "./cells.js";
 import type { Claim, Owner } from "./claim.js";
 
 /** What an engine promises, and what breaks the promise. Shown to users as `locks.guarantees`. */
@@ -156,4 +155,26 @@ export interface Backend {
   /** Where it can keep values beside locks. */
   readonly cells?: CellStore;
   close(): Promise<void>;
+}
+
+/** A value as an engine keeps it. The version, from 1 on, grows with every change, also when a cell was gone. */
+export interface StoredCell {
+  readonly text: string;
+  readonly version: bigint;
+}
+
+export interface CellChange {
+  /** `undefined` deletes it. */
+  readonly text: string | undefined;
+  /** Only if it still has this version; `null`: only if there is none; `undefined`: whatever it is. */
+  readonly ifVersion?: bigint | null | undefined;
+  /** Forgotten after this time, by the engine's clock; without it, never. */
+  readonly keepMs?: number | undefined;
+}
+
+/** For engines that can keep small values: two operations, each one atomic step. */
+export interface CellStore {
+  read(name: string): Promise<StoredCell | undefined>;
+  /** The new version; `undefined` if it was not as expected, and nothing was changed. */
+  write(name: string, change: CellChange): Promise<bigint | undefined>;
 }

@@ -2,15 +2,14 @@ import type { Backend } from "./backend.js";
 import type { Owner } from "./claim.js";
 import type { ClaimState, Grant } from "./claim-state.js";
 import { nowMs } from "./clock.js";
-import { delay } from "./delay.js";
 import { asLockError, LockError } from "./errors.js";
 import type { About, Events, LockKind } from "./events.js";
 import { ExpiryPoll } from "./expiry-poll.js";
 import { Leaks } from "./leaks.js";
 import { groupOf } from "./names.js";
-import { nextTurn } from "./next-turn.js";
 import { ReleaseRetry } from "./release-retry.js";
 import { Renewer } from "./renewer.js";
+import { delay, nextTurn } from "./timer.js";
 
 /** A release waits while the engine may come back: for so many attempts, and for so long. */
 const RELEASE_ATTEMPTS = 3;

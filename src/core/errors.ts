@@ -1,5 +1,4 @@
-import { decimalJson } from "./decimal-json.js";
-import { plainMessage, plainText } from "./plain-text.js";
+import { decimalJson, plainMessage, plainText } from "./plain-text.js";
 import { asError, partOf } from "./shape.js";
 import type { ClaimView, DeadlockStep } from "./views.js";
 

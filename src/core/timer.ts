@@ -1,3 +1,6 @@
+import { stat } from "node:fs";
+import { setImmediate } from "node:timers";
+import { onAbort } from "./abort.js";
 import { nowMs } from "./clock.js";
 
 /** Timers of Node overflow past this and would fire at once. */
@@ -57,4 +60,37 @@ export function nextTimer(untilMs: number): Pick<Pending, "dueMs" | "fire"> | un
     if (one.dueMs <= untilMs && (first === undefined || one.dueMs < first.dueMs)) first = one;
   }
   return first;
+}
+
+/** Rejects with the signal's own reason when it aborts. */
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const off =
+      signal === undefined
+        ? undefined
+        : onAbort(signal, () => {
+            stopTimer(timer);
+            reject(signal.reason);
+          });
+    const timer = startTimer(() => {
+      off?.();
+      resolve();
+    }, ms);
+  });
+}
+
+/**
+ * Test tools replace timers by fake ones that stand still until a test moves them. What waits here has nothing to do
+ * with time, so it takes the real one: the import keeps it, unless the tool was faster than the import. Then the
+ * answer of the file system, which comes in a later turn as well, takes its place.
+ */
+const isFake = "clock" in setImmediate;
+
+/** Resolves in a later turn of the event loop, when the callbacks and promises of this one have run. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (isFake) stat(".", () => resolve());
+    else setImmediate(resolve);
+  });
 }

@@ -1,3 +1,4 @@
+import type { Force } from "../core/backend.js";
 import type { Owner } from "../core/claim.js";
 
 // What is stored beside a claim for people to see. Others may write there, too, and it decides nothing: what cannot be
@@ -45,4 +46,25 @@ export function parsed(text: unknown): unknown {
   } catch {
     return undefined;
   }
+}
+
+// What an operator said when he took a claim away. The engine keeps it as JSON, where its holder reads it.
+
+/** As far as it can be read: that the claim was taken away is certain. */
+export function forceIn(value: unknown): Partial<Force> {
+  const { reason, by } = (value ?? {}) as { readonly reason?: unknown; readonly by?: unknown };
+  return {
+    ...(typeof reason === "string" ? { reason } : undefined),
+    ...(typeof by === "string" ? { by } : undefined),
+  };
+}
+
+/** `undefined`: not written by us. On some engines every user of the server can write there. */
+export function parseForce(json: string): Force | undefined {
+  const { reason, ...rest } = forceIn(parsed(json));
+  return reason === undefined ? undefined : { reason, ...rest };
+}
+
+export function forceText({ reason, by }: Force): string {
+  return JSON.stringify({ reason, by });
 }

@@ -5,6 +5,8 @@
 export type {
   Answer,
   Backend,
+  CellChange,
+  CellStore,
   ClaimRecord,
   ClaimRequest,
   Ending,
@@ -15,10 +17,10 @@ export type {
   Renewal,
   RenewRequest,
   ResourceRecord,
+  StoredCell,
   Traits,
   Unwatch,
 } from "../core/backend.js";
-export type { CellChange, CellStore, StoredCell } from "../core/cells.js";
 export { admit, tokenOf, WHOLE, worthWatching } from "../core/claim.js";
 export { nowMs } from "../core/clock.js";
 export { backendError, invalidOption, LockError } from "../core/errors.js";
@@ -26,13 +28,20 @@ export { plainText } from "../core/plain-text.js";
 export { FreshFlight, SingleFlight } from "../core/single-flight.js";
 export { startInterval, startTimer, stopTimer } from "../core/timer.js";
 export { describeHosts, parseAddress } from "./address.js";
-export { AnswerTimer } from "./answer-timer.js";
 export { Backoff } from "./backoff.js";
-export { type ClaimMetadata, noteIn, ownerIn, parsed, readMetadata } from "./claim-metadata.js";
-export { forceIn, forceText, parseForce } from "./force-notice.js";
+export {
+  type ClaimMetadata,
+  forceIn,
+  forceText,
+  noteIn,
+  ownerIn,
+  parsed,
+  parseForce,
+  readMetadata,
+} from "./claim-metadata.js";
 export { Queue, type Stepped, type StoredClaim, type ToNotify } from "./queue.js";
 export { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "./reply.js";
-export { RequestTimeout } from "./request-timeout.js";
+export { AnswerTimer, RequestTimeout } from "./request-timeout.js";
 export { TicketFloor } from "./ticket-floor.js";
 export { readTls, socketTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "./tls.js";
 export { yieldTurn } from "./yield-turn.js";

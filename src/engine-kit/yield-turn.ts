@@ -1,5 +1,5 @@
 import { nowMs } from "../core/clock.js";
-import { nextTurn } from "../core/next-turn.js";
+import { nextTurn } from "../core/timer.js";
 
 /** For how long steps may follow one another without timers and sockets getting their turn. */
 const LONGEST_TURN_MS = 10;

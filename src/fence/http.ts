@@ -1,7 +1,14 @@
-import { invalidOption } from "../core/errors.js";
+import { invalidOption, isLockError, StaleTokenError } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
-import { admit, type FenceOptions, passOf } from "./fenced.js";
-import { type FencingTokenOptions, fencingToken, type RequestLike, type Sender } from "./header.js";
+import { admit, type Fenced, type FenceOptions, type Pass, passOf, readToken } from "./fenced.js";
+import {
+  FENCING_TOKEN,
+  type FencingTokenOptions,
+  fencingToken,
+  formatToken,
+  type RequestLike,
+  type Sender,
+} from "./header.js";
 import { type FenceStore, memoryStore } from "./store.js";
 
 export type HttpFenceOptions = FenceOptions & FencingTokenOptions;
@@ -54,4 +61,73 @@ export function httpFence(store: FenceStore = memoryStore()): HttpFence {
     const enter = async () => admit(pass, await store.raise(pass.resource, pass.token));
     return inTurn(pass.resource, pass.token, enter, () => handler(sender));
   };
+}
+
+/** An answer to a request: the second argument of `new Response(body, …)`, or of `writeHead`. */
+export interface Problem {
+  readonly status: number;
+  readonly headers: { readonly "content-type": string };
+  /** JSON as in RFC 9457. */
+  readonly body: string;
+}
+
+export const PROBLEM_JSON = "application/problem+json";
+/** Not 409: the request itself named the condition, and sending it again cannot help. */
+const STATUS = { "stale-token": 412, "missing-token": 428, "invalid-token": 400 } as const;
+
+export const problemType = (code: keyof typeof STATUS): string => `urn:locktender:${code}`;
+
+/** What to answer to a request that was refused; `undefined` if the error says nothing of its token. */
+export function fenceProblem(error: unknown): Problem | undefined {
+  const codes = Object.keys(STATUS) as (keyof typeof STATUS)[];
+  const code = codes.find((one) => isLockError(error, one));
+  if (code === undefined || !(error instanceof Error)) return undefined;
+  const stale = isLockError(error, "stale-token")
+    ? { name: error.lock, resource: error.resource, token: `${error.token}`, highest: `${error.highest}` }
+    : undefined;
+  const status = STATUS[code];
+  const body = {
+    type: problemType(code),
+    title: code.replace("-", " "),
+    status,
+    detail: error.message,
+    ...stale,
+  };
+  return { status, headers: { "content-type": PROBLEM_JSON }, body: JSON.stringify(body) };
+}
+
+type Fetch = typeof globalThis.fetch;
+
+/**
+ * A `fetch` that sends the lease's token along and stops when the lease is lost. It rejects with `StaleTokenError`
+ * if the answer is that of a fence which has seen a newer token.
+ */
+export function fencedFetch(
+  lease: Fenced & { readonly signal?: AbortSignal },
+  fetch: Fetch = globalThis.fetch,
+): Fetch {
+  return async (input, init) => {
+    const pass = passOf(lease);
+    const given = typeof input === "object" && "headers" in input ? input : undefined;
+    const headers = new Headers(init?.headers ?? given?.headers);
+    headers.set(FENCING_TOKEN, formatToken(pass));
+    const signals = [lease.signal, init?.signal ?? given?.signal].filter((signal) => signal != null);
+    const response = await fetch(input, { ...init, headers, signal: AbortSignal.any(signals) });
+    await throwIfStale(response, pass);
+    return response;
+  };
+}
+
+async function throwIfStale(response: Response, { lock, token }: Pass): Promise<void> {
+  if (response.status !== 412 || !response.headers.get("content-type")?.startsWith(PROBLEM_JSON)) return;
+  const problem = (await response
+    .clone()
+    .json()
+    .catch(() => undefined)) as Partial<Record<string, string>> | undefined;
+  if (problem?.type !== problemType("stale-token")) return;
+  throw new StaleTokenError(lock, {
+    resource: problem.resource ?? lock,
+    token,
+    highest: readToken(problem.highest, lock),
+  });
 }

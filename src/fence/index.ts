@@ -8,7 +8,6 @@ export type {
 } from "./clients.js";
 export { fence, fenceTable } from "./database.js";
 export type { Fenced, FenceOptions, FenceRefused } from "./fenced.js";
-export { fencedFetch } from "./fetch.js";
 export {
   FENCING_TOKEN,
   type FencingTokenOptions,
@@ -16,8 +15,14 @@ export {
   type RequestLike,
   type Sender,
 } from "./header.js";
-export { type HttpFence, type HttpFenceOptions, httpFence } from "./http.js";
-export { fenceProblem, type Problem } from "./problem.js";
+export {
+  fencedFetch,
+  fenceProblem,
+  type HttpFence,
+  type HttpFenceOptions,
+  httpFence,
+  type Problem,
+} from "./http.js";
 export {
   type FencedScript,
   fencedEval,

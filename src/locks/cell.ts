@@ -1,8 +1,8 @@
-import type { CellStore } from "../core/cells.js";
+import type { CellStore } from "../core/backend.js";
 import type { Connection } from "../core/connection.js";
-import { delay } from "../core/delay.js";
 import { invalidOption, LockError } from "../core/errors.js";
 import { checkSignal, knownOptions } from "../core/options.js";
+import { delay } from "../core/timer.js";
 import { jsonText, storedJson } from "./stored-json.js";
 
 /** A value with the version at which it was read. */

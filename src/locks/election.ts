@@ -1,12 +1,11 @@
 import { FirstAbort } from "../core/abort.js";
 import type { Connection } from "../core/connection.js";
-import { delay } from "../core/delay.js";
-import { lookAt } from "../core/diagnostics/look.js";
-import { viewOf } from "../core/diagnostics/view.js";
+import { lookAt, viewOf } from "../core/diagnostics/view.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isLockError, isOutage } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import { type AcquireOptions, checkSignal, knownOptions } from "../core/options.js";
+import { delay } from "../core/timer.js";
 import type { ClaimView } from "../core/views.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";

@@ -1,8 +1,7 @@
 import type { Force, ResourceRecord } from "../core/backend.js";
 import { admit, type Claim, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
-import { MOST_LOOKED_AT } from "../core/diagnostics/look.js";
-import { viewOf } from "../core/diagnostics/view.js";
+import { MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
 import { invalidOption } from "../core/errors.js";
 import type { LockKind } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";

@@ -14,9 +14,8 @@ import {
   ttlOption,
   waitOption,
 } from "../core/options.js";
-import type { CloseOptions } from "./close.js";
+import type { CloseOptions, CloseSignal } from "./close.js";
 import type { Times } from "./lock-options.js";
-import type { CloseSignal } from "./signals.js";
 
 export interface LocksOptions {
   /** How long a claim lives without being renewed; `"15s"` if not given. */

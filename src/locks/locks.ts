@@ -1,18 +1,23 @@
 import type { Backend, Guarantees } from "../core/backend.js";
 import { Connection } from "../core/connection.js";
 import { findDeadlock } from "../core/diagnostics/deadlock.js";
-import { lookAt } from "../core/diagnostics/look.js";
-import { viewOf } from "../core/diagnostics/view.js";
+import { lookAt, viewOf } from "../core/diagnostics/view.js";
 import { invalidOption, type LockError } from "../core/errors.js";
 import { Events } from "../core/events.js";
 import { locksCallOf, takerOf } from "../core/misplaced-client.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
 import type { ClaimView, ResourceView } from "../core/views.js";
+import type { AllLease } from "./all.js";
 import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
-import type { AllLease } from "./all-lease.js";
 import { Cell } from "./cell.js";
-import { type CloseOptions, closeConnection, readCloseOptions } from "./close.js";
+import {
+  type CloseOptions,
+  closeConnection,
+  closeOnSignals,
+  readCloseOnSignals,
+  readCloseOptions,
+} from "./close.js";
 import { Election } from "./election.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
 import type { LockOptions, Times } from "./lock-options.js";
@@ -29,7 +34,6 @@ import { createMutex, type Mutex, type MutexOptions } from "./mutex.js";
 import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
 import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
-import { closeOnSignals, readCloseOnSignals } from "./signals.js";
 import { WebLocks } from "./web-locks.js";
 
 /**

@@ -1,7 +1,6 @@
-import type { CellStore } from "../core/cells.js";
+import type { CellStore } from "../core/backend.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
-import { delay } from "../core/delay.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { backendError, invalidOption, isLockError, isOutage, LockError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
@@ -15,6 +14,7 @@ import {
   waitOption,
 } from "../core/options.js";
 import { plainText } from "../core/plain-text.js";
+import { delay } from "../core/timer.js";
 import { cellsOf } from "./cell.js";
 import type { Callback, Lockable } from "./lockable.js";
 import { runHeld } from "./run.js";

@@ -1,5 +1,4 @@
-import type { Backend, Notify } from "../core/backend.js";
-import type { CellStore } from "../core/cells.js";
+import type { Backend, CellStore, Notify } from "../core/backend.js";
 import { nowMs } from "../core/clock.js";
 import { backendError } from "../core/errors.js";
 import { startTimer } from "../core/timer.js";

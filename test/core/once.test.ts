@@ -1,7 +1,7 @@
 import { createLocks, LockError } from "locktender";
 import { memory } from "locktender/memory";
 import { expect, test } from "vitest";
-import type { CellStore } from "#lib/core/cells.js";
+import type { CellStore } from "#lib/core/backend.js";
 
 test("a result is stored only when the engine has said so, also if it was found there", async () => {
   const backend = memory();

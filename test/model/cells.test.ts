@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { memory } from "locktender/memory";
 import { describe, expect, test } from "vitest";
-import type { CellStore, StoredCell } from "#lib/core/cells.js";
+import type { CellStore, StoredCell } from "#lib/core/backend.js";
 import { engines } from "./engines.js";
 
 /** Which version a change expects: whatever there is, none, the one that is there, one of before, or one that never was. */

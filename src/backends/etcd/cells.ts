@@ -1,4 +1,4 @@
-import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { cellKey, isAsOf } from "./keys.js";
 import type { Long, RequestOp } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";

@@ -1,6 +1,5 @@
 import type { Force, Gone } from "../../core/backend.js";
-import { parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
-import { forceIn, forceText } from "../../engine-kit/force-notice.js";
+import { forceIn, forceText, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { forcedKey, forcedKeys, isStill } from "./keys.js";
 import type { Long } from "./messages.js";
 import { QueueView } from "./queue-view.js";

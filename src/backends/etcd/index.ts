@@ -1,6 +1,7 @@
 import type {
   Answer,
   Backend,
+  CellStore,
   ClaimRequest,
   Ending,
   Notify,
@@ -10,7 +11,6 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import type { CellStore } from "../../core/cells.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { EtcdCells } from "./cells.js";

@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { AnswerTimer } from "../../engine-kit/answer-timer.js";
+import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { CODE } from "./errors.js";
 
 /**

@@ -1,4 +1,4 @@
-import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 
 /** How many are looked at for each that is written: of those that are over, no more stay than there are others. */

@@ -1,6 +1,7 @@
 import type {
   Answer,
   Backend,
+  CellStore,
   ClaimRequest,
   Ending,
   Force,
@@ -12,7 +13,6 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import type { CellStore } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
 import { Queue, type ToNotify } from "../../engine-kit/queue.js";
 import { yieldTurn } from "../../engine-kit/yield-turn.js";

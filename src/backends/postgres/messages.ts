@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Force } from "../../core/backend.js";
-import { parseForce } from "../../engine-kit/force-notice.js";
+import { parseForce } from "../../engine-kit/claim-metadata.js";
 import { forceOf } from "../sql/replies.js";
 import type { WaiterRegistry } from "../sql/waiter-registry.js";
 

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { RedisSettings } from "../../clients/redis/options.js";
-import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { readCell, readVersion } from "./replies.js";
 

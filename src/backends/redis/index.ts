@@ -7,6 +7,7 @@ import { readReply } from "../../clients/redis/replies.js";
 import type {
   Answer,
   Backend,
+  CellStore,
   ClaimRequest,
   Ending,
   Notify,
@@ -16,9 +17,8 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import type { CellStore } from "../../core/cells.js";
 import { backendError } from "../../core/errors.js";
-import { forceText } from "../../engine-kit/force-notice.js";
+import { forceText } from "../../engine-kit/claim-metadata.js";
 import { bitIn } from "../../engine-kit/reply.js";
 import { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
@@ -26,10 +26,8 @@ import { RedisCells } from "./cells.js";
 import { ClaimArgs, toUs } from "./claim-args.js";
 import { cellKey, LockKeyring } from "./keys.js";
 import { type RedisOptions, readRedisOptions } from "./options.js";
-import { replicasThatHave } from "./replication.js";
 import { readAnswer, readPage, readRenewals } from "./replies.js";
-import { SCRIPTS } from "./scripts.js";
-import { tryFewerKeys } from "./slot-migration.js";
+import { replicasThatHave, SCRIPTS, tryFewerKeys } from "./scripts.js";
 
 export type { IoredisLike } from "../../clients/redis/ioredis.js";
 export type { NodeRedisLike } from "../../clients/redis/node-redis.js";

@@ -1,6 +1,5 @@
 import { goneIn, msIn, readWho } from "../../clients/redis/replies.js";
-import type { Answer, ClaimRecord, Renewal } from "../../core/backend.js";
-import type { StoredCell } from "../../core/cells.js";
+import type { Answer, ClaimRecord, Renewal, StoredCell } from "../../core/backend.js";
 import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A

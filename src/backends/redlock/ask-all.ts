@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.js";
-import { AnswerTimer } from "../../engine-kit/answer-timer.js";
+import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 
 /** What one node has said, or why it has said nothing. */
 export type Reply<A> = { readonly answer: A } | { readonly error: unknown };

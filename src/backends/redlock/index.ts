@@ -13,7 +13,7 @@ import type {
 } from "../../core/backend.js";
 import { type Owner, WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
-import { delay } from "../../core/delay.js";
+import { delay } from "../../core/timer.js";
 import { Bootstrap } from "./bootstrap.js";
 import { type Candidate, ClaimAttempt, type Result } from "./claim-attempt.js";
 import { bornKey, channelId, lockKeys, quorumChannel } from "./keys.js";

@@ -11,8 +11,8 @@ import type { RedisSettings } from "../../clients/redis/options.js";
 import { readReply } from "../../clients/redis/replies.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError, invalidOption } from "../../core/errors.js";
+import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { bornKey, LUA } from "./keys.js";
-import { NodeHealth } from "./node-health.js";
 import type { RedlockSettings } from "./options.js";
 import { type Greeting, readGreeting, readVote, type Vote } from "./replies.js";
 
@@ -163,5 +163,56 @@ export class RedlockNode {
     const asked = this.#connection.use(work, repeatable);
     this.#health.listen(asked);
     return asked;
+  }
+}
+
+const MOST_UNANSWERED = 10_000;
+
+/** Notices that a server which was asked says nothing at all for too long. */
+class NodeHealth {
+  readonly #timeoutMs: number;
+  #unanswered = 0;
+  #heard = true;
+  #silent = false;
+  #timer: AnswerTimer | undefined;
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Whether what is asked now would be answered too late to count. */
+  get lasts(): boolean {
+    return this.#unanswered >= MOST_UNANSWERED || (this.#silent && this.#unanswered > 0);
+  }
+
+  /** Counts a question until it is answered or has failed. */
+  listen(answer: Promise<unknown>): void {
+    if (this.#unanswered++ === 0) this.#hear();
+    this.#timer ??= this.#look();
+    answer.then(
+      () => {
+        this.#unanswered--;
+        this.#hear();
+      },
+      () => void this.#unanswered--,
+    );
+  }
+
+  end(): void {
+    this.#timer?.stop();
+  }
+
+  #hear(): void {
+    this.#heard = true;
+    this.#silent = false;
+  }
+
+  /** One timer for all that is asked meanwhile. */
+  #look(): AnswerTimer {
+    this.#heard = false;
+    return new AnswerTimer(this.#timeoutMs, () => {
+      this.#silent = this.#unanswered > 0 && !this.#heard;
+      this.#timer = this.#unanswered > 0 ? this.#look() : undefined;
+    }).unref();
   }
 }

@@ -1,6 +1,6 @@
 import type { Ending } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
-import { forceText } from "../../engine-kit/force-notice.js";
+import { forceText } from "../../engine-kit/claim-metadata.js";
 import { askAll, SOON } from "./ask-all.js";
 import { channelId, lockKeys, quorumChannel } from "./keys.js";
 import { type RedlockNode, SCRIPTS } from "./node.js";

@@ -1,6 +1,7 @@
 import type {
   Answer,
   Backend,
+  CellStore,
   ClaimRequest,
   Ending,
   Notify,
@@ -10,7 +11,6 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import type { CellStore } from "../../core/cells.js";
 import type { Owner } from "../../core/claim.js";
 import { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { SqlCells } from "./cells.js";

@@ -1,4 +1,4 @@
-import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import type { SqlConnection } from "./connection.js";
 import { us } from "./renewals.js";

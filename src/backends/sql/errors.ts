@@ -1,7 +1,7 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import { tlsAdvice } from "../../engine-kit/tls-advice.js";
+import { tlsAdvice } from "../../engine-kit/tls.js";
 import type { Explanation } from "./driver.js";
 
 /** An error of the library or the server, for whoever runs the program. */

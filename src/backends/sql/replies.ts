@@ -1,7 +1,6 @@
 import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
-import { forceIn } from "../../engine-kit/force-notice.js";
+import { forceIn, noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
 import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 import type { Row } from "./connection.js";
 

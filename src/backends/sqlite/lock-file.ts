@@ -1,9 +1,8 @@
 import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import { nextTurn } from "../../core/next-turn.js";
 import { SingleFlight } from "../../core/single-flight.js";
-import { startTimer } from "../../core/timer.js";
+import { nextTurn, startTimer } from "../../core/timer.js";
 import { yieldTurn } from "../../engine-kit/yield-turn.js";
 import { MachineClock } from "./clock.js";
 import { isInTransaction, type SqliteDatabase } from "./database.js";

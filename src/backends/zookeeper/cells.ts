@@ -1,5 +1,5 @@
 import { createHash, randomInt } from "node:crypto";
-import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
+import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
 import { againIfExpired, againIfRefused, type EngineState } from "./engine-state.js";
 import { isRefusal, unless } from "./errors.js";

@@ -1,7 +1,7 @@
 import { backendError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import { tlsAdvice } from "../../engine-kit/tls-advice.js";
+import { tlsAdvice } from "../../engine-kit/tls.js";
 import { ERROR } from "./protocol.js";
 
 const NAMES: ReadonlyMap<number, string> = new Map([

@@ -1,8 +1,7 @@
 import type { Force, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import { parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
-import { forceIn } from "../../engine-kit/force-notice.js";
+import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { refusal, unless } from "./errors.js";
 import { parentOf } from "./own-claim.js";
 import { ERROR, getData, multi, remove, setData } from "./protocol.js";

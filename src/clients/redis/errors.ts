@@ -1,8 +1,8 @@
 import { backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import { AnswerTimer } from "../../engine-kit/answer-timer.js";
-import { tlsAdvice } from "../../engine-kit/tls-advice.js";
+import { AnswerTimer } from "../../engine-kit/request-timeout.js";
+import { tlsAdvice } from "../../engine-kit/tls.js";
 import type { RedisSettings } from "./options.js";
 
 /** What says: this will not get better by asking again. */

@@ -2,12 +2,18 @@ import { GIVEN } from "../../core/backend.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { countIn } from "../../engine-kit/reply.js";
-import { breakable, fromAnyOf, type RedisClient, type Script, type Subscription } from "./client.js";
+import {
+  breakable,
+  fromAnyOf,
+  type RedisClient,
+  type Script,
+  type Subscription,
+  streamTls,
+} from "./client.js";
 import { NOT_OPEN, within } from "./errors.js";
 import type { Loaded } from "./library.js";
 import { readReply, readScan } from "./replies.js";
 import { masterOf, type SentinelClient } from "./sentinels.js";
-import { streamTls } from "./tls-streams.js";
 import { type RedisAddress, type RedisHost, socketOf, timeoutPerHost } from "./url.js";
 
 /** The part of a client of ioredis or iovalkey (`Redis` or `Cluster`) that is used here. */

@@ -3,13 +3,12 @@ import { GIVEN } from "../../core/backend.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { exportsOf, installed } from "../../engine-kit/client-library.js";
 import { countIn } from "../../engine-kit/reply.js";
-import { breakable, fromAnyOf, type RedisClient, type Subscription } from "./client.js";
+import { breakable, fromAnyOf, type RedisClient, type Subscription, streamTls } from "./client.js";
 import { NOT_OPEN, within } from "./errors.js";
 import type { Loaded } from "./library.js";
 import { tendCluster } from "./node-redis-cluster.js";
 import { readReply, readScan } from "./replies.js";
 import { masterOf, type SentinelClient } from "./sentinels.js";
-import { streamTls } from "./tls-streams.js";
 import { type RedisAddress, type RedisHost, socketOf, timeoutPerHost } from "./url.js";
 
 interface ScriptOptions {
@@ -262,12 +261,13 @@ export async function openNodeRedis(
   const { kind, username, password, tls, db, family, hosts } = address;
   const { signal, destroy } = destroyer();
   const socket = {
-    signal,
     connectTimeout: timeoutMs,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
     reconnectStrategy: false,
     ...(family === undefined ? undefined : { family }),
     ...(tls && { tls: true, ...streamTls(tls) }),
+    // Instead of that of streamTls: any signal makes Node.js listen for all errors of a stream.
+    signal,
   };
   const login = { username, password: password ?? (username === undefined ? undefined : ANY_PASSWORD) };
   const common = { ...login, disableOfflineQueue: true, name: "locktender" };

@@ -1,12 +1,13 @@
+import { connect } from "node:net";
 import { LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
+import { startTimer } from "../../core/timer.js";
 import type { RedisClient } from "./client.js";
 import { isSilence, WITHOUT_TLS, within } from "./errors.js";
 import { fromIoredis, isIoredis, openIoredis } from "./ioredis.js";
 import { firstInstalled } from "./library.js";
 import { fromNodeRedis, type NodeRedisLike, openNodeRedis } from "./node-redis.js";
 import { LIBRARIES, type RedisSettings } from "./options.js";
-import { answersWithoutTls } from "./plain-port.js";
 import type { RedisAddress, RedisHost } from "./url.js";
 
 /** The client that was brought, or a new one of our own that is connected. */
@@ -72,4 +73,28 @@ function evictionPolicy(info: string): string | undefined {
 
 function distinct(hosts: readonly RedisHost[]): readonly RedisHost[] {
   return [...new Map(hosts.map((at) => [`${at.host}:${at.port}`, at])).values()];
+}
+
+/** A server that is there answers at once. */
+const LONGEST_MS = 500;
+
+/**
+ * Whether a server speaks without TLS there. Such a server keeps silent when TLS is spoken to it: it takes that for
+ * the beginning of a command. So a silence is looked into, once.
+ */
+function answersWithoutTls({ host, port }: RedisHost): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port });
+    const over = (answered: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve(answered);
+    };
+    const timer = startTimer(() => over(false), LONGEST_MS);
+    socket.on("connect", () => socket.write("PING\r\n"));
+    // A status, or the error that one has to log in first.
+    socket.on("data", (bytes) => over(/^[+-]/.test(bytes.toString("latin1"))));
+    socket.on("error", () => over(false));
+    socket.on("close", () => over(false));
+  });
 }

@@ -1,7 +1,6 @@
 import type { ClaimRecord, Gone } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
-import { noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
-import { parseForce } from "../../engine-kit/force-notice.js";
+import { noteIn, ownerIn, parsed, parseForce } from "../../engine-kit/claim-metadata.js";
 import { listIn, numberIn, textIn, unlike } from "../../engine-kit/reply.js";
 
 /** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */

@@ -3,8 +3,7 @@ import { admit, type Owner, ticketOf } from "../claim.js";
 import type { Connection } from "../connection.js";
 import { plainText } from "../plain-text.js";
 import type { DeadlockStep } from "../views.js";
-import { lookTogether } from "./look.js";
-import { describeOwner } from "./view.js";
+import { describeOwner, lookTogether } from "./view.js";
 
 /** As many names as are looked at. */
 const MOST_NAMES = 50;

@@ -5,8 +5,7 @@ import { formatMs } from "../duration.js";
 import { LockTimeoutError } from "../errors.js";
 import type { DeadlockStep, ResourceView } from "../views.js";
 import { describeDeadlock, findDeadlock } from "./deadlock.js";
-import { lookTogether, MOST_LOOKED_AT } from "./look.js";
-import { describeHolder, viewOf } from "./view.js";
+import { describeHolder, lookTogether, MOST_LOOKED_AT, viewOf } from "./view.js";
 
 /** The error of a wait that was too long: who holds the lock, from where, since when, and the position in the queue. */
 export async function timeoutError(

@@ -1,8 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../backend.js";
 import { admit, type Owner, tokenOf, WHOLE } from "../claim.js";
-import { writable } from "../decimal-json.js";
+import type { Connection } from "../connection.js";
 import { formatMs } from "../duration.js";
-import { plainText, quotedText } from "../plain-text.js";
+import { plainText, quotedText, writable } from "../plain-text.js";
+import { FreshFlight } from "../single-flight.js";
 import type { ClaimView, ResourceView } from "../views.js";
 
 export function viewOf({ name, capacity, claims }: ResourceRecord): ResourceView {
@@ -33,4 +34,38 @@ export function describeOwner({ service, host, pid }: Owner): string {
 export function describeHolder(claim: ClaimView): string {
   const note = claim.note === "" ? "" : `, note ${quotedText(claim.note)}`;
   return `${describeOwner(claim.owner)}, for ${formatMs(claim.ageMs)} (token ${claim.token}${note}, ${formatMs(claim.remainingMs)} left unless renewed)`;
+}
+
+/** Many waiters may give up at once, in a long queue: no person reads all of it. */
+export const MOST_LOOKED_AT = 100;
+
+/** The queue of one name now, or `undefined` if it has no claims. */
+export async function lookAt(
+  connection: Connection,
+  name: string,
+  limit?: number,
+): Promise<ResourceRecord | undefined> {
+  const query = limit === undefined ? { name } : { name, limit };
+  for await (const record of connection.backend.list(query)) return record;
+  return undefined;
+}
+
+type Look = ReturnType<typeof lookAt>;
+
+const underWay = new WeakMap<Connection, Map<string, FreshFlight<Awaited<Look>>>>();
+
+/**
+ * The beginning of the queue, for waiters that tell why they give up: many do so at the same moment, of the same names.
+ * A look that is under way may be older than what its caller was told, so the caller gets the next one.
+ */
+export function lookTogether(connection: Connection, name: string): Look {
+  const looks = underWay.get(connection) ?? new Map<string, FreshFlight<Awaited<Look>>>();
+  underWay.set(connection, looks);
+  const flight = looks.get(name) ?? new FreshFlight();
+  looks.set(name, flight);
+  return flight
+    .run(() => lookAt(connection, name, MOST_LOOKED_AT))
+    .finally(() => {
+      if (flight.isIdle) looks.delete(name);
+    });
 }
