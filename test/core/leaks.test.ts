@@ -76,11 +76,11 @@ describe.concurrent("a lease that was garbage-collected without a release", () =
 
   test("is no leak if it was released, is kept, is lost, is of run, or if a part of it is still in use", async () => {
     const { out } = await leaking(`
-      const locks = createLocks(memory(), { onEvent, ttl: 100 });
+      const locks = createLocks(memory(), { onEvent });
       await (async () => {
         await (await locks.mutex("released").acquire()).release();
         await locks.mutex("kept").acquire({ keep: true });
-        await locks.mutex("lost").acquire({ renew: false });
+        await locks.mutex("lost").acquire({ renew: false, ttl: 100 });
         await locks.mutex("run").run(() => undefined);
         await (await locks.mutex("disposed").acquire())[Symbol.asyncDispose]();
       })();
