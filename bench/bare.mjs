@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 const RELEASE =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
-/** What everybody writes by hand: SET NX PX, and a script that deletes only one's own key. */
+/** What people write by hand: SET NX PX, and a script that deletes only one's own key. */
 export async function bareLock(client) {
   const sha = await client.script("LOAD", RELEASE);
   return async (key) => {

@@ -23,7 +23,7 @@ export async function contend({ url, processes, workers, rounds, holdMs, onReady
   return { grants, tookMs, waitsMs };
 }
 
-/** From the release in one process to the grant in the next, of those who waited for it. */
+/** From the release in one process to the grant in the next, of its waiters. */
 function handOffsMs(grants) {
   const handOffs = [];
   for (let index = 1; index < grants.length; index++) {

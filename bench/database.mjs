@@ -6,7 +6,7 @@ const ROUNDS = 11;
 const HAND_OFFS = 300;
 
 /**
- * Locks in a database: uncontended, in turns with what everybody writes by hand (`bare`, on a pool of the
+ * Locks in a database: uncontended, in turns with what people write by hand (`bare`, on a pool of the
  * library's own); then hand-offs; then what its `more` yields.
  */
 export async function* measureDatabase({ server, pool, bare, cycles, more }) {

@@ -14,7 +14,7 @@ export async function* measure({ url, client }) {
     );
     while ((await locks.inspect(mutex.name)).waiters.length < waiters)
       await new Promise((r) => setTimeout(r, 50));
-    // Whoever came before the bell stood asks once more when it does.
+    // A waiter that entered before the subscription stood asks once more when it stands.
     await new Promise((resolve) => setTimeout(resolve, 500));
     await client.config("RESETSTAT");
     await holder.release();

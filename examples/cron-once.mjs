@@ -1,6 +1,6 @@
 // Five servers fire the same job at the same time, by clocks that differ a little. One of them runs it.
 // The job takes a millisecond, so the lock would be free again when the last server asks: `minHold` keeps
-// everybody else out for longer than the clocks can differ.
+// all other servers out for longer than the clocks can differ.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

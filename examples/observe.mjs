@@ -15,7 +15,7 @@ tracingChannel("locktender:acquire").subscribe({
   },
 });
 
-// A loss is what somebody should look into.
+// A loss is worth a look by a person.
 subscribe("locktender:lost", ({ name, loss, by, reason }) => {
   console.log(`LOST ${name}: ${loss} by ${by}, who says "${reason}"`);
 });

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, isLockError } from "locktender";
 
-const [url = "sqlite:", who = "somebody", turns = "1", ttlMs = "1500", workMs = "700"] =
+const [url = "sqlite:", who = "a cashier", turns = "1", ttlMs = "1500", workMs = "700"] =
   process.argv.slice(2);
 const STEPS = 14;
 

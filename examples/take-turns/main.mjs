@@ -1,5 +1,5 @@
 // Four processes take turns at one lock in a SQLite file. One of them is killed in the middle of its work,
-// another one is stopped for so long that somebody else is let in. Run it with: npm start
+// another one is stopped for so long that the next one is let in. Run it with: npm start
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -41,7 +41,7 @@ const end = (how) => {
 };
 
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => end({ signal }));
-process.stdout.on("error", () => end({ signal: "SIGPIPE" })); // Whoever read our output has gone.
+process.stdout.on("error", () => end({ signal: "SIGPIPE" })); // The reader of our output has gone.
 
 for (const who of NAMES) startCashier(who);
 const processes = [...story.cashiers.values()].map(({ who, child }) => `${who} ${child.pid}`);

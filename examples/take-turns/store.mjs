@@ -1,5 +1,5 @@
 /**
- * What the lock protects: a book of numbered orders. It trusts nobody's belief of holding the lock, but
+ * What the lock protects: a book of numbered orders. It trusts no writer's belief of holding the lock, but
  * remembers the newest token it has seen and refuses every older one.
  */
 export class OrderBook {

@@ -9,7 +9,7 @@ const MAX_TTL_MS = 60_000;
 /** What it cannot promise, and why. */
 export const quorumLacks = {
   cells: { skip: "a quorum keeps locks, and no values" },
-  queue: { skip: "a quorum keeps no queue: nobody is seen waiting, and there is no order among processes" },
+  queue: { skip: "a quorum keeps no queue: no waiter is seen, and there is no order among processes" },
 } as const satisfies Partial<Harness>;
 
 /** Tells servers that they are new, as the option does, but whatever else the machine has to do. */
