@@ -47,6 +47,7 @@ async function useEverything(
     const first = await here.mutex(name).acquire({ note: "first" });
     const waiting = there.mutex(name).acquire();
     waiting.catch(() => {}); // what breaks first is told; this one is awaited below
+    await expect.poll(async () => (await there.inspect(name)).waiters.length).toBe(1);
     await new Promise((resolve) => setTimeout(resolve, togetherMs));
     expect(await here.mutex(name).tryAcquire()).toBeNull();
     await first.update({ note: "still" });
