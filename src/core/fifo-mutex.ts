@@ -7,8 +7,8 @@ export class FifoMutex {
   readonly #queue = new Set<() => void>();
 
   /**
-   * Resolves to a function that ends the turn, or to `undefined` if the wait was too short. Who has to wait
-   * also stops when what it waits for is lost.
+   * Resolves to a function that ends the turn, or to `undefined` if the wait was too short. A caller that has
+   * to wait also stops when what it waits for is lost.
    */
   async take(
     waitMs: number,

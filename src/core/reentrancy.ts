@@ -66,7 +66,7 @@ function holdsIn(frame: Frame | undefined, connection: Connection): readonly Hel
   return [...holds].filter((heldClaim) => heldClaim.connection === connection);
 }
 
-/** What this chain holds, and these leases, for others to see who waits for whom; `undefined` if nothing. */
+/** What this chain holds, and these leases, for the deadlock search of other processes; `undefined` if nothing. */
 export function shownHolds(
   frame: Frame | undefined,
   connection: Connection,

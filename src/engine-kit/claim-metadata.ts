@@ -48,7 +48,7 @@ export function parsed(text: unknown): unknown {
   }
 }
 
-// What an operator said when he took a claim away. The engine keeps it as JSON, where its holder reads it.
+// What an operator said when taking a claim away. The engine keeps it as JSON, where its holder reads it.
 
 /** As far as it can be read: that the claim was taken away is certain. */
 export function forceIn(value: unknown): Partial<Force> {

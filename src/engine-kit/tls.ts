@@ -6,7 +6,7 @@ import { knownOptions } from "../core/options.js";
 import { plainText } from "../core/plain-text.js";
 import { type Parameter, text, words } from "./url-parameters.js";
 
-/** PEM texts: who signed the servers, and who we are. */
+/** PEM texts: the authority that signed the servers' certificates, and our own certificate. */
 export interface TlsOptions {
   readonly ca?: string | Buffer | undefined;
   readonly cert?: string | Buffer | undefined;
@@ -19,7 +19,7 @@ interface TlsTexts {
   readonly key?: Buffer;
 }
 
-/** What is checked of a certificate: who signed it and whom it names; only the first; or nothing. */
+/** What is checked of a certificate: its authority and the host that it names; only the authority; or nothing. */
 type Verify = "full" | "signer" | "nothing";
 
 export interface TlsSettings extends TlsTexts {

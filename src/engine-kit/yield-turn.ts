@@ -5,7 +5,7 @@ import { nextTurn } from "../core/timer.js";
 const LONGEST_TURN_MS = 10;
 
 let turnSinceMs: number | undefined;
-let breathing: Promise<void> | undefined;
+let yielding: Promise<void> | undefined;
 
 /**
  * An engine inside this process answers before the event loop turns: a loop of locks would keep every timer
@@ -13,16 +13,16 @@ let breathing: Promise<void> | undefined;
  * next one, and all claims that follow meanwhile wait with it, so that none overtakes another.
  */
 export function yieldTurn(): Promise<void> | undefined {
-  if (breathing !== undefined) return breathing;
+  if (yielding !== undefined) return yielding;
   if (turnSinceMs === undefined) {
     turnSinceMs = nowMs();
     void nextTurn().then(() => {
       turnSinceMs = undefined;
     });
   } else if (nowMs() - turnSinceMs >= LONGEST_TURN_MS) {
-    breathing = nextTurn().then(() => {
-      breathing = undefined;
+    yielding = nextTurn().then(() => {
+      yielding = undefined;
     });
   }
-  return breathing;
+  return yielding;
 }

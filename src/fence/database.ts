@@ -6,7 +6,7 @@ import { admit, type Fenced, type FenceOptions, passOf, readToken } from "./fenc
 import { sql } from "./sql.generated.js";
 
 const OPTIONS: ReadonlySet<string> = new Set(["resource", "dialect"]);
-/** How databases and those who wrap their errors say that a table is missing. */
+/** How databases, and libraries that wrap their errors, say that a table is missing. */
 const NO_TABLE = ["42P01", "ER_NO_SUCH_TABLE", "1146"];
 
 /**

@@ -21,7 +21,7 @@ export type SemaphoreOptions = Omit<LockOptions, "reentrant">;
 export interface Semaphore extends Lockable<SharedLease, PermitOptions> {
   /**
    * Changes the number of permits for all processes. It waits in the queue until no permit is held, so no permit is ever
-   * taken away; those who wait behind it enter again, and who needs more than there are now fails. Where the own call
+   * taken away; the waiters behind it enter again, and a waiter that needs more than there are now fails. Where the own call
    * chain holds permits it would wait for itself: that is the error `self-deadlock`.
    */
   resize(permits: number, options?: ResizeOptions): Promise<void>;

@@ -4,7 +4,7 @@ import { nowMs } from "../../core/clock.js";
 /** How many are looked at for each that is written: of those that are over, no more stay than there are others. */
 const LOOKS_PER_WRITE = 2;
 
-/** The cells of one store. What is over is forgotten by those who write. */
+/** The cells of one store. What is over is forgotten by the next writers. */
 export class MemoryCells implements CellStore {
   readonly #cells = new Map<string, StoredCell & { readonly untilMs: number }>();
   readonly #nextVersion: () => bigint;

@@ -24,7 +24,7 @@ export interface Subscription {
 }
 
 /**
- * For a subscription that breaks, and who tells it. The listeners are added outside of the promise: what the caller's
+ * For a subscription that breaks, and the function that tells it. The listeners are added outside of the promise: what the caller's
  * client throws there would be a rejection of it that is not waited for, and end the process.
  */
 export function breakable(): { readonly broken: Promise<void>; readonly broke: () => void } {
@@ -71,7 +71,7 @@ export async function* scanKeys(
     yield batch.map((key) => key.slice(keyPrefix.length));
 }
 
-/** What those say who can be asked: a node that is down is no reason not to use the others. */
+/** What the nodes say that can be asked: a node that is down is no reason not to use the others. */
 export async function fromAnyOf<T>(questions: readonly Promise<T>[]): Promise<readonly T[]> {
   const outcomes = await Promise.allSettled(questions);
   const answers = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
@@ -102,7 +102,7 @@ export function streamTls(tls: TlsSettings): object {
   return { ...socketTls(tls), ...WITH_ALL_ERRORS_HEARD };
 }
 
-/** One for all streams: as it never aborts, it need not remember who listens. */
+/** One for all streams: as it never aborts, it need not remember its listeners. */
 function neverAborted(): AbortSignal {
   const { signal } = new AbortController();
   signal.addEventListener = () => {};

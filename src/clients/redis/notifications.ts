@@ -12,7 +12,7 @@ const PULSE = 5;
 
 /**
  * One subscription for the whole process, on a channel on which scripts tell it what it wants to know.
- * Messages may be lost whenever it breaks, so after every new subscription all who are watched ask again. One that
+ * Messages may be lost whenever it breaks, so after every new subscription all watched claims ask again. One that
  * breaks while no claim is watched is made anew with the next claim.
  */
 export class Notifications {
