@@ -2,15 +2,15 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Harness } from "locktender/testing";
 import { expect, test } from "vitest";
-import { etcdHarness } from "../support/etcd-harness.js";
+import { etcdHarness } from "../engines/etcd/harness.js";
+import { memoryHarness } from "../engines/memory/harness.js";
+import { mysqlHarness } from "../engines/mysql/harness.js";
+import { postgresHarness } from "../engines/postgres/harness.js";
+import { redisHarness } from "../engines/redis/harness.js";
+import { quorumLacks } from "../engines/redlock/harness.js";
+import { sqliteHarness } from "../engines/sqlite/harness.js";
+import { zookeeperHarness } from "../engines/zookeeper/harness.js";
 import { kindsTable } from "../support/kinds-table.js";
-import { memoryHarness } from "../support/memory-harness.js";
-import { mysqlHarness } from "../support/mysql-harness.js";
-import { postgresHarness } from "../support/postgres-harness.js";
-import { quorumLacks } from "../support/quorum-harness.js";
-import { redisHarness } from "../support/redis-harness.js";
-import { sqliteHarness } from "../support/sqlite-harness.js";
-import { zookeeperHarness } from "../support/zookeeper-harness.js";
 
 const README = fileURLToPath(new URL("../../README.md", import.meta.url));
 const [BEGIN, END] = [
@@ -24,19 +24,19 @@ const redlock: Harness = { ...memoryHarness(), engine: "redlock", ...quorumLacks
 
 /** With the one file of each that runs all kinds, and what it runs the suite with. */
 const ENGINES = {
-  memory: { file: "memory", by: "memoryHarness()", harness: memoryHarness() },
-  SQLite: { file: "sqlite", by: "sqliteHarness(", harness: sqliteHarness("none") },
+  memory: { file: "memory/conformance", by: "memoryHarness()", harness: memoryHarness() },
+  SQLite: { file: "sqlite/conformance", by: "sqliteHarness(", harness: sqliteHarness("none") },
   Redis: {
-    file: "redis-single-ioredis",
+    file: "redis/conformance-single-ioredis",
     by: 'redisHarness("single", "ioredis", ',
     harness: redisHarness("single", "ioredis", nowhere),
   },
   // Made of servers that answer; what it lacks is known without them.
-  Redlock: { file: "quorum-ioredis", by: 'await quorumHarness("ioredis", ', harness: redlock },
-  etcd: { file: "etcd", by: "etcdHarness(", harness: etcdHarness(nowhere) },
-  ZooKeeper: { file: "zookeeper", by: "zookeeperHarness(", harness: zookeeperHarness(nowhere) },
-  PostgreSQL: { file: "postgres", by: "postgresHarness(", harness: postgresHarness(nowhere) },
-  "MySQL, MariaDB": { file: "mysql", by: "mysqlHarness(", harness: mysqlHarness(nowhere) },
+  Redlock: { file: "redlock/conformance-ioredis", by: 'await quorumHarness("ioredis", ', harness: redlock },
+  etcd: { file: "etcd/conformance", by: "etcdHarness(", harness: etcdHarness(nowhere) },
+  ZooKeeper: { file: "zookeeper/conformance", by: "zookeeperHarness(", harness: zookeeperHarness(nowhere) },
+  PostgreSQL: { file: "postgres/conformance", by: "postgresHarness(", harness: postgresHarness(nowhere) },
+  "MySQL, MariaDB": { file: "mysql/conformance", by: "mysqlHarness(", harness: mysqlHarness(nowhere) },
 } as const;
 
 const HARNESSES = Object.fromEntries(
@@ -54,7 +54,7 @@ test("the table of what works where in README.md is what the suite runs", () => 
 });
 
 test.each(Object.entries(ENGINES))("what is counted for %s is what its tests run", (_, { file, by }) => {
-  const source = readFileSync(new URL(`../backends/${file}.test.ts`, import.meta.url), "utf8");
+  const source = readFileSync(new URL(`../engines/${file}.test.ts`, import.meta.url), "utf8");
   const calls = [...source.matchAll(/^conformance\(\w+, (.*)\);$/gm)].map(([, harness]) => harness);
   // The harness as it is: nothing is spread over it that would leave out a kind.
   expect(calls).toEqual([expect.stringMatching(/^[^{}]*$/)]);

@@ -10,10 +10,10 @@ import { sqlite } from "locktender/sqlite";
 import { zookeeper } from "locktender/zookeeper";
 import { afterAll } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
+import { declareNew } from "../engines/redlock/harness.js";
+import { betterSqlite3 } from "../engines/sqlite/better-sqlite3.js";
 import { shared } from "../servers/shared.js";
-import { betterSqlite3 } from "../support/better-sqlite3.js";
 import { hostsOf } from "../support/hosts-of.js";
-import { declareNew } from "../support/quorum-harness.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

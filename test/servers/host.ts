@@ -1,18 +1,18 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { startEtcd } from "./etcd.js";
-import { startMariadb } from "./mariadb.js";
-import { startPostgres } from "./postgres.js";
+import { startEtcd } from "../engines/etcd/server.js";
+import { startMariadb } from "../engines/mysql/server.js";
+import { startPostgres } from "../engines/postgres/server.js";
 import {
   addresses,
   startRedisCluster,
   startRedisSentinel,
   startRedisServers,
   startRedisSingle,
-} from "./redis.js";
+} from "../engines/redis/server.js";
+import { startZooKeeper } from "../engines/zookeeper/server.js";
 import { type ServerProcess, type Stoppable, stopAll } from "./server-process.js";
-import { startZooKeeper } from "./zookeeper.js";
 
 export interface SharedNode {
   readonly host: string;

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { askRedis, startRedisSentinel, startRedisSingle } from "../engines/redis/server.js";
 import { freePort, freePorts } from "./free-port.js";
 import { ensurePrograms } from "./programs.js";
-import { askRedis, startRedisSentinel, startRedisSingle } from "./redis.js";
 import { allOrNone, ServerProcess } from "./server-process.js";
 import { shared } from "./shared.js";
 
