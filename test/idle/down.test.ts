@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { run } from "../core/program.js";
 import { type RedisNode, startRedisCluster, startRedisSentinel } from "../engines/redis/server.js";
 import { declareNew } from "../engines/redlock/harness.js";
-import type { SharedName } from "../servers/host.js";
+import type { SharedName } from "../engines.js";
 import { freeze, type Stoppable, stopAll } from "../servers/server-process.js";
 import { shared } from "../servers/shared.js";
 import { hostsOf } from "../support/hosts-of.js";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Program, start } from "../core/program.js";
 import { declareNew } from "../engines/redlock/harness.js";
-import type { SharedName } from "../servers/host.js";
+import type { SharedName } from "../engines.js";
 import { shared } from "../servers/shared.js";
 import { hostsOf } from "../support/hosts-of.js";
 

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "../engines/sqlite/default-library.js";
-import type { SharedName } from "../servers/host.js";
+import type { SharedName } from "../engines.js";
 import { shared } from "../servers/shared.js";
 
 /** The program and its arguments, as JSON; this Node.js if not given. The matrix names Bun and Deno. */

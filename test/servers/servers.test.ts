@@ -129,7 +129,12 @@ describe("a server process", () => {
       process.send({ port: node.port, folder: node.process.folder });
       setInterval(() => {}, 1000);
     `;
-    const args = ["--input-type=module", "-e", script, fileURLToPath(new URL("redis.ts", import.meta.url))];
+    const args = [
+      "--input-type=module",
+      "-e",
+      script,
+      fileURLToPath(new URL("../engines/redis/server.ts", import.meta.url)),
+    ];
     const owner = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
     onTestFinished(() => void owner.kill("SIGKILL"));
     const [{ port, folder }] = (await once(owner, "message")) as [{ port: number; folder: string }];
