@@ -7,7 +7,7 @@ import { betterSqlite3, NOT_INSTALLED } from "../engines/sqlite/better-sqlite3.j
 import { NO_NODE_SQLITE, nodeSqlite } from "../engines/sqlite/default-library.js";
 import { sqliteHarness } from "../engines/sqlite/harness.js";
 import { clientLibrary } from "../support/client-library.js";
-import { runner } from "../support/runner.js";
+import { notHere } from "../support/runner.js";
 import { clientPromises } from "./promises.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-clients-"));
@@ -24,7 +24,7 @@ const LIBRARIES: Readonly<Record<string, Library | undefined>> = {
 };
 
 for (const [engine, Library] of Object.entries(LIBRARIES)) {
-  if (Library === undefined) runner.skip(engine, engine === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
+  if (Library === undefined) notHere(engine, engine === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
   else promisesBy(engine, Library);
 }
 

@@ -1,7 +1,7 @@
 import Libsql from "libsql";
 import type { SqliteOptions } from "locktender/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { runner } from "../../support/runner.js";
+import { notHere } from "../../support/runner.js";
 import { betterSqlite3, NOT_INSTALLED } from "./better-sqlite3.js";
 import { NO_NODE_SQLITE, nodeSqlite } from "./default-library.js";
 import { grantedTicket, newFile, open, refusal, request } from "./tools.js";
@@ -23,7 +23,7 @@ const LIBRARIES: Readonly<Record<string, Bring | undefined>> = {
 for (const [library, make] of Object.entries(LIBRARIES)) {
   const title = `a database of ${library} that was brought along`;
   if (make !== undefined) describe(title, () => brought(make));
-  else runner.skip(title, library === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
+  else notHere(title, library === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
 }
 
 function brought(make: Bring): void {

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { sqlite } from "locktender/sqlite";
 import { conformance } from "locktender/testing";
 import { afterAll } from "vitest";
-import { runner } from "../../support/runner.js";
+import { notHere, runner } from "../../support/runner.js";
 import { betterSqlite3, NOT_INSTALLED } from "./better-sqlite3.js";
 
 const Database = betterSqlite3();
 const ENGINE = "sqlite by better-sqlite3";
 
 if (Database === undefined) {
-  runner.skip(`conformance: ${ENGINE}`, NOT_INSTALLED);
+  notHere(`conformance: ${ENGINE}`, NOT_INSTALLED);
   console.info(NOT_INSTALLED);
 } else {
   const folder = mkdtempSync(join(tmpdir(), "locktender-better-sqlite3-"));
