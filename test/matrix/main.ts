@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RESULTS_VARIABLE, readResults } from "../failover/results.js";
 import { ensurePrograms } from "../servers/programs.js";
-import { testPrograms } from "../servers/test-programs.js";
+import { TEST_PROGRAMS } from "../servers/test-programs.js";
 import { writeFailovers } from "./failover-tables.js";
 import { JOBS, type Job, type Prepared } from "./jobs.js";
 import { closingLine, type Outcome, runJob } from "./run-job.js";
@@ -40,7 +40,7 @@ export async function main(args: readonly string[]): Promise<number> {
     for (const { id, group, product, which } of jobs) console.log(`${id} (${group}: ${product}, ${which})`);
     return 0;
   }
-  await ensurePrograms(await testPrograms());
+  await ensurePrograms(TEST_PROGRAMS);
   const { ready, missing } = await prepareAll(jobs);
   const folder = await mkdtemp(join(tmpdir(), "locktender-matrix-"));
   const resultsOf = ({ job }: Selected) => join(folder, job.id);

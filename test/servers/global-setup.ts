@@ -1,7 +1,7 @@
 import type { TestProject } from "vitest/node";
 import { startHost } from "./host.js";
 import { ensurePrograms } from "./programs.js";
-import { testPrograms } from "./test-programs.js";
+import { TEST_PROGRAMS } from "./test-programs.js";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -25,7 +25,7 @@ export default async function setup(project: TestProject): Promise<(() => Promis
     return undefined;
   }
   // Here and not only where they are used: the tests run side by side, and only one of them could install.
-  await ensurePrograms(await testPrograms());
+  await ensurePrograms(TEST_PROGRAMS);
   const host = await startHost();
   project.provide("servers", host.url);
   return () => host.stop();

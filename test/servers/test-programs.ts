@@ -5,12 +5,11 @@ import { IP_PROGRAM } from "./private-network.js";
 import type { NeededProgram } from "./programs.js";
 import { loadEngineServers } from "./shared-server.js";
 
+const engines = chosenEngines();
+const withServers = engines.filter((name) => entryOf(name).servers.length > 0);
+// While this module is loaded: the matrix is loaded by a runner that loads nothing afterwards.
+const own = (await Promise.all(withServers.map(loadEngineServers))).flatMap(({ programs }) => programs);
+
 /** What the tests of the chosen engines need of this machine, also where another version of a server is tested. */
-export async function testPrograms(): Promise<readonly NeededProgram[]> {
-  const engines = chosenEngines();
-  const servers = engines.filter((name) => entryOf(name).servers.length > 0).map(loadEngineServers);
-  const own = (await Promise.all(servers)).flatMap(({ programs }) => programs);
-  return engines.length < ENGINE_NAMES.length
-    ? own
-    : [...own, OPENSSL_PROGRAM, IP_PROGRAM, ...COMPILER_PROGRAMS];
-}
+export const TEST_PROGRAMS: readonly NeededProgram[] =
+  engines.length < ENGINE_NAMES.length ? own : [...own, OPENSSL_PROGRAM, IP_PROGRAM, ...COMPILER_PROGRAMS];
