@@ -64,7 +64,7 @@ test("docs/what-runs-where.md says what the suite leaves out, and why", () => {
   const rows = LOADED.flatMap(({ name, tests }) => rowsOf(name, tests));
   const table = markdownTable(["in test/engines", "is not run with", "because"], rows);
   const cases = [
-    "What a mutex promises, the last permit of a semaphore does not where",
+    "On every engine, cases of the mutex are not run with the last permit of a semaphore where",
     "",
     ...reasonsOfCases(),
   ].join("\n");
