@@ -1,9 +1,9 @@
 import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { LIBRARY } from "../engines/sqlite/default-library.js";
 import { shared } from "../servers/shared.js";
 import { installCopies } from "../support/packed.js";
-import { LIBRARY } from "../support/sqlite-library.js";
 import {
   BUNDLER,
   bare,

@@ -11,10 +11,10 @@ import { createPool } from "mysql2/promise";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
+import { database } from "../engines/databases/shared-database.js";
+import { declareNew } from "../engines/redlock/harness.js";
 import { shared } from "../servers/shared.js";
-import { database } from "../support/database.js";
 import { hostsOf } from "../support/hosts-of.js";
-import { declareNew } from "../support/quorum-harness.js";
 
 type Alter = (reply: unknown) => unknown;
 

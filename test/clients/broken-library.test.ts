@@ -4,10 +4,10 @@ import { Redis } from "ioredis";
 import { type connect, createLocks } from "locktender";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type * as RedisModule from "#lib/backends/redis/index.js";
+import { LIBRARY } from "../engines/sqlite/default-library.js";
 import { shared } from "../servers/shared.js";
 import { LOWEST_VERSIONS } from "../support/lowest-versions.js";
 import { besideLibraries } from "../support/other-libraries.js";
-import { LIBRARY } from "../support/sqlite-library.js";
 
 /** How each library is asked for, with what else is installed then. */
 const URLS: Readonly<Record<string, { readonly url: string; readonly beside?: string }>> = {

@@ -8,8 +8,8 @@ import { connect, createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { sqlite } from "locktender/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { database } from "../engines/databases/shared-database.js";
 import { shared } from "../servers/shared.js";
-import { database } from "../support/database.js";
 import { besideLibraries } from "../support/other-libraries.js";
 
 const versionOf = (library: string): string => {

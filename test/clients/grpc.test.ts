@@ -1,5 +1,5 @@
+import { etcdHarness } from "../engines/etcd/harness.js";
 import { shared } from "../servers/shared.js";
-import { etcdHarness } from "../support/etcd-harness.js";
 import { byUrl, clientPromises } from "./promises.js";
 
 const harness = etcdHarness(await shared("etcd"));

@@ -1,7 +1,7 @@
 import { redis } from "locktender/redis";
+import { redisHarness } from "../engines/redis/harness.js";
 import { shared } from "../servers/shared.js";
 import { clientLibrary } from "../support/client-library.js";
-import { redisHarness } from "../support/redis-harness.js";
 import { byUrl, clientPromises, prefixOf } from "./promises.js";
 
 const { default: Valkey } = await clientLibrary<typeof import("iovalkey")>("iovalkey");

@@ -1,7 +1,7 @@
 import { mysql } from "locktender/mysql";
+import { database } from "../engines/databases/shared-database.js";
+import { mysqlHarness } from "../engines/mysql/harness.js";
 import { clientLibrary } from "../support/client-library.js";
-import { database } from "../support/database.js";
-import { mysqlHarness } from "../support/mysql-harness.js";
 import { byUrl, clientPromises, prefixOf } from "./promises.js";
 
 const { createPool } = await clientLibrary<typeof import("mysql2/promise")>("mysql2/promise");

@@ -1,7 +1,7 @@
 import { postgres } from "locktender/postgres";
+import { database } from "../engines/databases/shared-database.js";
+import { postgresHarness } from "../engines/postgres/harness.js";
 import { clientLibrary } from "../support/client-library.js";
-import { database } from "../support/database.js";
-import { postgresHarness } from "../support/postgres-harness.js";
 import { byUrl, clientPromises, prefixOf } from "./promises.js";
 
 const { default: pg } = await clientLibrary<typeof import("pg")>("pg");

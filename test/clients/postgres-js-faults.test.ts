@@ -5,7 +5,7 @@ import { postgres } from "locktender/postgres";
 import { startFaultProxy } from "locktender/testing";
 import type { PostgresType } from "postgres";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { askPostgres } from "../servers/postgres.js";
+import { askPostgres } from "../engines/postgres/server.js";
 import { type CallerOptions, makeSql, opened, SOON, server, sqlAt } from "./postgres-js-tools.js";
 
 describe("whatever the caller has done to its sql", () => {

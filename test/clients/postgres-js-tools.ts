@@ -2,8 +2,8 @@ import { createLocks } from "locktender";
 import { type PostgresOptions, postgres } from "locktender/postgres";
 import type { Options, PostgresType, Sql } from "postgres";
 import { onTestFinished } from "vitest";
+import { database } from "../engines/databases/shared-database.js";
 import { clientLibrary } from "../support/client-library.js";
-import { database } from "../support/database.js";
 
 type Library = typeof import("postgres");
 export const { default: makeSql } = await clientLibrary<{ readonly default: Library }>("postgres");

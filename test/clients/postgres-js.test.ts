@@ -3,11 +3,11 @@ import { type PostgresJsSql, type PostgresOptions, postgres } from "locktender/p
 import { startFaultProxy } from "locktender/testing";
 import type { PostgresType, Sql } from "postgres";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { postgresHarness } from "../engines/postgres/harness.js";
+import { askPostgres, setReadOnly, startPostgres } from "../engines/postgres/server.js";
 import { makeCertificates } from "../servers/certificates.js";
-import { askPostgres, setReadOnly, startPostgres } from "../servers/postgres.js";
 import { clientFolder } from "../support/client-library.js";
 import { besideLibraries } from "../support/other-libraries.js";
-import { postgresHarness } from "../support/postgres-harness.js";
 import { type CallerOptions, makeSql, opened, SOON, server, sqlAt } from "./postgres-js-tools.js";
 import { clientPromises, prefixOf } from "./promises.js";
 

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type SqliteLibrary, type SqliteOptions, sqlite } from "locktender/sqlite";
 import { afterAll } from "vitest";
-import { betterSqlite3, NOT_INSTALLED } from "../support/better-sqlite3.js";
+import { betterSqlite3, NOT_INSTALLED } from "../engines/sqlite/better-sqlite3.js";
+import { NO_NODE_SQLITE, nodeSqlite } from "../engines/sqlite/default-library.js";
+import { sqliteHarness } from "../engines/sqlite/harness.js";
 import { clientLibrary } from "../support/client-library.js";
-import { runner } from "../support/runner.js";
-import { sqliteHarness } from "../support/sqlite-harness.js";
-import { NO_NODE_SQLITE, nodeSqlite } from "../support/sqlite-library.js";
+import { notHere } from "../support/runner.js";
 import { clientPromises } from "./promises.js";
 
 const folder = mkdtempSync(join(tmpdir(), "locktender-clients-"));
@@ -24,7 +24,7 @@ const LIBRARIES: Readonly<Record<string, Library | undefined>> = {
 };
 
 for (const [engine, Library] of Object.entries(LIBRARIES)) {
-  if (Library === undefined) runner.skip(engine, engine === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
+  if (Library === undefined) notHere(engine, engine === "node:sqlite" ? NO_NODE_SQLITE : NOT_INSTALLED);
   else promisesBy(engine, Library);
 }
 

@@ -11,10 +11,10 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { type Owner, WHOLE } from "#lib/core/claim.js";
 import { UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
+import { declareNew } from "../engines/redlock/harness.js";
+import { newFile } from "../engines/sqlite/tools.js";
 import { shared } from "../servers/shared.js";
-import { newFile } from "../sqlite/helpers.js";
 import { hostsOf } from "../support/hosts-of.js";
-import { declareNew } from "../support/quorum-harness.js";
 
 const newPrefix = () => `t${randomUUID().slice(0, 8)}`;
 

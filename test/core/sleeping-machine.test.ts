@@ -2,7 +2,7 @@ import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { describe, expect, test } from "vitest";
 import { knownSleepMs, lookForSleepMs } from "#lib/core/clock.js";
-import { open, proxyTo } from "../redis/tools.js";
+import { open, proxyTo } from "../engines/redis/tools.js";
 import { shared } from "../servers/shared.js";
 import { letMachineSleep, machineSleeps } from "../support/sleeping-machine.js";
 

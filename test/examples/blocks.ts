@@ -44,7 +44,7 @@ export interface Program extends Block {
 
 /**
  * The programs of all pages: every `ts` block is one of its own. Each is compiled and run; there is no way
- * to opt out. What they use without defining it is in given.ts, and the addresses of a local Redis or
+ * to opt out. What they use without defining it is in page-globals.ts, and the addresses of a local Redis or
  * ZooKeeper are replaced by those of the test's.
  */
 export function programs(): Program[] {

@@ -23,7 +23,7 @@ beforeAll(async () => {
   await symlink(ROOT, join(folder, "node_modules/locktender"));
   await writeFile(join(folder, "package.json"), '{ "type": "module", "private": true }');
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(tsconfig()));
-  await copyFile(join(ROOT, "test/examples/given.ts"), join(folder, "given.ts"));
+  await copyFile(join(ROOT, "test/examples/page-globals.ts"), join(folder, "page-globals.ts"));
   const { url } = await shared("redis");
   for (const [index, { text }] of PROGRAMS.entries()) {
     const source = text
@@ -55,7 +55,7 @@ function tsconfig(): object {
       noUnusedLocals: false,
       typeRoots: [join(ROOT, "node_modules/@types")],
     },
-    files: ["given.ts", ...PROGRAMS.map((_, index) => `${fileOf(index)}.ts`)],
+    files: ["page-globals.ts", ...PROGRAMS.map((_, index) => `${fileOf(index)}.ts`)],
     include: [],
   };
 }
@@ -77,7 +77,7 @@ async function compile(): Promise<{ ok: boolean; output: string }> {
 async function perform(index: number): Promise<string> {
   const cwd = await mkdtemp(join(folder, "run-"));
   const out = join(folder, "out");
-  const args = ["--import", join(out, "given.js"), join(out, `${fileOf(index)}.js`)];
+  const args = ["--import", join(out, "page-globals.js"), join(out, `${fileOf(index)}.js`)];
   const { stdout, stderr } = await run(process.execPath, args, {
     cwd,
     env: { ...process.env, XDG_STATE_HOME: cwd, NODE_OPTIONS: "" },

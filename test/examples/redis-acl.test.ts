@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type RedisSingle, startRedisSingle } from "../servers/redis.js";
+import { type RedisSingle, startRedisSingle } from "../engines/redis/server.js";
 import { shared } from "../servers/shared.js";
 import { blocksOf } from "./blocks.js";
 

@@ -1,5 +1,5 @@
+import { askMariadb, type Mariadb, startMariadb } from "../engines/mysql/server.js";
 import { freePorts } from "../servers/free-port.js";
-import { askMariadb, type Mariadb, startMariadb } from "../servers/mariadb.js";
 import { type Stoppable, stopAll } from "../servers/server-process.js";
 
 export const GALERA_PROGRAM = { program: "/usr/lib/galera/libgalera_smm.so", package: "galera-4" };

@@ -3,9 +3,9 @@ import { createLocks } from "locktender";
 import { mysql } from "locktender/mysql";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { WorkerBackend } from "#lib/testing/index.js";
+import { askMariadb } from "../engines/mysql/server.js";
 import { freePort } from "../servers/free-port.js";
 import { installedIn } from "../servers/installed.js";
-import { askMariadb } from "../servers/mariadb.js";
 import { ensurePrograms } from "../servers/programs.js";
 import { stopAll } from "../servers/server-process.js";
 import { type MovingAddress, startAddress } from "./address.js";
@@ -19,7 +19,7 @@ let addresses: MovingAddress[];
 
 function backendAt(address: number, prefix: string): WorkerBackend {
   return {
-    module: new URL("../support/mysql-backend.mjs", import.meta.url).href,
+    module: new URL("../engines/mysql/worker-backend.mjs", import.meta.url).href,
     args: { url: `mysql://tester@127.0.0.1:${addresses[address]?.port}/locks`, prefix },
   };
 }

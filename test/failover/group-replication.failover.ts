@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { onTestFinished, test } from "vitest";
+import { askMariadb, isMysql, type Mariadb } from "../engines/mysql/server.js";
 import { freePorts } from "../servers/free-port.js";
-import { askMariadb, isMysql, type Mariadb } from "../servers/mariadb.js";
 import { stopAll } from "../servers/server-process.js";
 import { startAddress } from "./address.js";
 import { expectThroughFailovers } from "./harness.js";

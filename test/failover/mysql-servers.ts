@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type FaultProxy, startFaultProxy } from "#lib/testing/faults.js";
 import type { WorkerBackend } from "#lib/testing/index.js";
-import { askMariadb, isMysql, type Mariadb, startMariadb } from "../servers/mariadb.js";
+import { askMariadb, isMysql, type Mariadb, startMariadb } from "../engines/mysql/server.js";
 import { type Stoppable, stopAll } from "../servers/server-process.js";
 import { type MovingAddress, startAddress } from "./address.js";
 import { until } from "./until.js";
@@ -144,7 +144,7 @@ export async function startServer(
 
 export function backendAt(port: number): WorkerBackend {
   return {
-    module: new URL("../support/mysql-backend.mjs", import.meta.url).href,
+    module: new URL("../engines/mysql/worker-backend.mjs", import.meta.url).href,
     args: { url: `mysql://${USER}@127.0.0.1:${port}/locks`, prefix: "failovers" },
   };
 }

@@ -1,6 +1,6 @@
 import { createConnection, type RowDataPacket } from "mysql2/promise";
 import { onTestFinished, test } from "vitest";
-import { isMysql, startMariadb } from "../servers/mariadb.js";
+import { isMysql, startMariadb } from "../engines/mysql/server.js";
 import { BY_POOL, BY_URL, expectBoundedWhileAway } from "./away.js";
 import { PRODUCT, versionOf } from "./mysql-servers.js";
 

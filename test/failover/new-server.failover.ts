@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { WorkerBackend } from "#lib/testing/index.js";
-import { crash, startPostgres } from "../servers/postgres.js";
+import { crash, startPostgres } from "../engines/postgres/server.js";
 import type { Stoppable } from "../servers/server-process.js";
 import { startAddress } from "./address.js";
 import { expectThroughFailovers } from "./harness.js";

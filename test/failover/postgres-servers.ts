@@ -9,7 +9,7 @@ import {
   setReadOnly,
   startPostgres,
   startStandby,
-} from "../servers/postgres.js";
+} from "../engines/postgres/server.js";
 import { type Stoppable, stopAll } from "../servers/server-process.js";
 import { type MovingAddress, startAddress } from "./address.js";
 import { until } from "./until.js";
@@ -126,7 +126,7 @@ export class PostgresServers implements Stoppable {
 
 export function backendAt(port: number): WorkerBackend {
   return {
-    module: new URL("../support/postgres-backend.mjs", import.meta.url).href,
+    module: new URL("../engines/postgres/worker-backend.mjs", import.meta.url).href,
     args: { url: `postgres://postgres@127.0.0.1:${port}/postgres`, prefix: "failovers" },
   };
 }

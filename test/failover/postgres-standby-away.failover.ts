@@ -1,5 +1,5 @@
 import { onTestFinished, test } from "vitest";
-import { askPostgres } from "../servers/postgres.js";
+import { askPostgres } from "../engines/postgres/server.js";
 import { BY_POOL, BY_URL, expectBoundedWhileAway } from "./away.js";
 import { PostgresServers } from "./postgres-servers.js";
 

@@ -6,7 +6,7 @@ import {
   type RedisSentinel,
   type RedisSentinelOptions,
   startRedisSentinel,
-} from "../servers/redis.js";
+} from "../engines/redis/server.js";
 import type { Stoppable } from "../servers/server-process.js";
 import { until } from "./until.js";
 
@@ -26,7 +26,7 @@ export class SentinelServers implements Stoppable {
 
   backend(options: object = {}): WorkerBackend {
     return {
-      module: new URL("../support/redis-backend.mjs", import.meta.url).href,
+      module: new URL("../engines/redis/worker-backend.mjs", import.meta.url).href,
       args: { url: this.#redis.url, ...options },
     };
   }

@@ -3,7 +3,7 @@ import { isLockError } from "locktender";
 import { type Dialect, type Executor, fence, fenceTable } from "locktender/fence";
 import type pg from "pg";
 import { describe, expect, test } from "vitest";
-import { betterSqlite3, NOT_INSTALLED } from "../support/better-sqlite3.js";
+import { betterSqlite3, NOT_INSTALLED } from "../engines/sqlite/better-sqlite3.js";
 import { libsql, type OpenSqlite, pgPool, prismaLike, sqliteFile, sqliteWriter, WRITERS } from "./writers.js";
 
 describe.each(Object.entries(WRITERS))("%s", (_, { write, careless, lines }) => {

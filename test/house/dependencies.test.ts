@@ -2,36 +2,26 @@ import { readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { ENGINE_NAMES, entryOf, loaderOf } from "../engines.js";
 
 const SRC = fileURLToPath(new URL("../../src/", import.meta.url));
 const FILES = readdirSync(SRC, { recursive: true, encoding: "utf8" })
   .map((file) => file.replaceAll("\\", "/"))
   .filter((file) => file.endsWith(".ts"))
   .sort();
-/** What the databases share is no engine. */
-const FAMILY = "sql";
-const ENGINES = readdirSync(`${SRC}backends`)
-  .filter((folder) => folder !== FAMILY)
-  .sort();
-const DATABASES = ["mysql", "postgres", "sqlite"];
 
 /** The libraries that an engine may load. They are optional peers, so nobody else may need them. */
-const CLIENTS: Readonly<Record<string, readonly string[]>> = {
-  "backends/etcd": ["@grpc/grpc-js", "@grpc/proto-loader"],
-  "backends/mysql": ["mysql2"],
-  "backends/postgres": ["pg", "postgres"],
-  "backends/sqlite": ["libsql", "better-sqlite3"],
-  "clients/redis": ["ioredis", "redis", "iovalkey"],
-};
+const CLIENTS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  ENGINE_NAMES.map((name) => [loaderOf(name), entryOf(name).libraries]),
+);
 
 /** Their imports are never written out: bundlers would follow them to files that they cannot read. */
 const NATIVE = ["libsql", "better-sqlite3"];
 
-/** Engines that talk to the same kind of server share what talks to it. */
-const CLIENTS_OF: Readonly<Record<string, string>> = {
-  "backends/redis": "clients/redis",
-  "backends/redlock": "clients/redis",
-};
+/** Folders that several engines share: what talks to the same kind of server, and what the databases have in common. */
+const SHARED_BY: Readonly<Record<string, string | undefined>> = Object.fromEntries(
+  ENGINE_NAMES.map((name) => [`backends/${name}`, entryOf(name).shares]),
+);
 
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: ["core"],
@@ -41,7 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   fence: ["core", "fence"],
   testing: ["core", "locks", "testing", "backends/memory"],
   "core.ts": ["core", "locks"],
-  "connect.ts": ["core", "engine-kit", "locks", ...ENGINES.map((engine) => `backends/${engine}`)],
+  "connect.ts": ["core", "engine-kit", "locks", ...ENGINE_NAMES.map((engine) => `backends/${engine}`)],
   "index.ts": ["core.ts", "connect.ts"],
 };
 
@@ -94,9 +84,8 @@ function areaOf(path: string): string {
 }
 
 function engineMayImport(area: string): readonly string[] {
-  const shares = DATABASES.some((engine) => area === `backends/${engine}`);
-  const client = CLIENTS_OF[area];
-  return ["core", "engine-kit", area, ...(shares ? [`backends/${FAMILY}`] : []), ...(client ? [client] : [])];
+  const shares = SHARED_BY[area];
+  return ["core", "engine-kit", area, ...(shares ? [shares] : [])];
 }
 
 const targetOf = (file: string, specifier: string): string =>
@@ -223,7 +212,9 @@ test.each(["core", "engine-kit"])("no file of src/%s imports itself by way of ot
 describe("who knows the engines", () => {
   test("connect.ts names every engine", () => {
     const reached = importsOf(read("connect.ts")).map(({ specifier = "" }) => specifier);
-    expect(reached).toEqual(expect.arrayContaining(ENGINES.map((engine) => `./backends/${engine}/index.js`)));
+    expect(reached).toEqual(
+      expect.arrayContaining(ENGINE_NAMES.map((engine) => `./backends/${engine}/index.js`)),
+    );
   });
 
   test("locktender/core reaches no engine, not even by way of others", () => {
@@ -234,7 +225,7 @@ describe("who knows the engines", () => {
 
   test("core and locks do not speak of any engine, not even in a comment", () => {
     // "memory" is also an ordinary word.
-    const names = [...ENGINES, ...Object.values(CLIENTS).flat()].filter((name) => name !== "memory");
+    const names = [...ENGINE_NAMES, ...Object.values(CLIENTS).flat()].filter((name) => name !== "memory");
     const pattern = new RegExp(`\\b(?:${names.join("|")})`, "i");
     // One file advises a caller who gave a client or a pool in the wrong place.
     const files = FILES.filter((file) => /^(core|locks)\b/.test(file) && file !== "core/misplaced-client.ts");

@@ -1,16 +1,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Harness } from "locktender/testing";
 import { expect, test } from "vitest";
-import { etcdHarness } from "../support/etcd-harness.js";
+import { memoryHarness } from "../engines/memory/harness.js";
+import { ENGINE_NAMES, entryOf } from "../engines.js";
+import { fullHarness, loadEngineTests } from "../support/engine-tests.js";
 import { kindsTable } from "../support/kinds-table.js";
-import { memoryHarness } from "../support/memory-harness.js";
-import { mysqlHarness } from "../support/mysql-harness.js";
-import { postgresHarness } from "../support/postgres-harness.js";
-import { quorumLacks } from "../support/quorum-harness.js";
-import { redisHarness } from "../support/redis-harness.js";
-import { sqliteHarness } from "../support/sqlite-harness.js";
-import { zookeeperHarness } from "../support/zookeeper-harness.js";
 
 const README = fileURLToPath(new URL("../../README.md", import.meta.url));
 const [BEGIN, END] = [
@@ -18,29 +12,11 @@ const [BEGIN, END] = [
   "<!-- end -->",
 ];
 
-/** Nothing is connected to: only what the suite would run there counts. */
-const nowhere = { url: "none://127.0.0.1:1/none", host: "127.0.0.1", port: 1, nodes: [] };
-const redlock: Harness = { ...memoryHarness(), engine: "redlock", ...quorumLacks };
-
-/** With the one file of each that runs all kinds, and what it runs the suite with. */
-const ENGINES = {
-  memory: { file: "memory", by: "memoryHarness()", harness: memoryHarness() },
-  SQLite: { file: "sqlite", by: "sqliteHarness(", harness: sqliteHarness("none") },
-  Redis: {
-    file: "redis-single-ioredis",
-    by: 'redisHarness("single", "ioredis", ',
-    harness: redisHarness("single", "ioredis", nowhere),
-  },
-  // Made of servers that answer; what it lacks is known without them.
-  Redlock: { file: "quorum-ioredis", by: 'await quorumHarness("ioredis", ', harness: redlock },
-  etcd: { file: "etcd", by: "etcdHarness(", harness: etcdHarness(nowhere) },
-  ZooKeeper: { file: "zookeeper", by: "zookeeperHarness(", harness: zookeeperHarness(nowhere) },
-  PostgreSQL: { file: "postgres", by: "postgresHarness(", harness: postgresHarness(nowhere) },
-  "MySQL, MariaDB": { file: "mysql", by: "mysqlHarness(", harness: mysqlHarness(nowhere) },
-} as const;
-
+const LOADED = await Promise.all(
+  ENGINE_NAMES.map(async (name) => ({ name, tests: await loadEngineTests(name) })),
+);
 const HARNESSES = Object.fromEntries(
-  Object.entries(ENGINES).map(([engine, { harness }]) => [engine, harness] as const),
+  LOADED.map(({ name, tests }) => [entryOf(name).title, fullHarness(tests)] as const),
 );
 
 test("the table of what works where in README.md is what the suite runs", () => {
@@ -53,12 +29,12 @@ test("the table of what works where in README.md is what the suite runs", () => 
   else expect(shown).toBe(table);
 });
 
-test.each(Object.entries(ENGINES))("what is counted for %s is what its tests run", (_, { file, by }) => {
-  const source = readFileSync(new URL(`../backends/${file}.test.ts`, import.meta.url), "utf8");
+test.each(LOADED)("what is counted for $name is what its tests run", ({ name, tests: { conformance } }) => {
+  const [file = ""] = Object.keys(conformance);
+  const source = readFileSync(new URL(`../engines/${name}/${file}.test.ts`, import.meta.url), "utf8");
   const calls = [...source.matchAll(/^conformance\(\w+, (.*)\);$/gm)].map(([, harness]) => harness);
   // The harness as it is: nothing is spread over it that would leave out a kind.
-  expect(calls).toEqual([expect.stringMatching(/^[^{}]*$/)]);
-  expect(calls[0]?.startsWith(by)).toBe(true);
+  expect(calls).toEqual([expect.stringMatching(/^(await )?\w+Harness\([^{}]*$/)]);
 });
 
 test("a kind that no case is run of is not called one that works", () => {

@@ -37,7 +37,7 @@ test("a file that is not there counts as failed", () => {
 });
 
 test.each([
-  ["a failure of safety", failed([{ file: "test/history/redis.test.ts", name: "any" }])],
+  ["a failure of safety", failed([{ file: "test/engines/redis/history.test.ts", name: "any" }])],
   ["a failure outside of tests", failed([PASSES], 1)],
   ["a run with many failures", failed(Array.from({ length: 9 }, () => PASSES))],
   ["a run that ended before its report", ""],

@@ -5,12 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { afterAll, describe, expect, test } from "vitest";
 import { run } from "../core/program.js";
-import type { SharedName } from "../servers/host.js";
-import { type RedisNode, startRedisCluster, startRedisSentinel } from "../servers/redis.js";
+import { type RedisNode, startRedisCluster, startRedisSentinel } from "../engines/redis/server.js";
+import { declareNew } from "../engines/redlock/harness.js";
+import type { SharedName } from "../engines.js";
 import { freeze, type Stoppable, stopAll } from "../servers/server-process.js";
 import { shared } from "../servers/shared.js";
 import { hostsOf } from "../support/hosts-of.js";
-import { declareNew } from "../support/quorum-harness.js";
 import { begin, byLibrary, byUrl, HANDED_OVER, type Place, PREFIX } from "./places.js";
 
 /** A request may take two seconds, and giving back what it may have got three times as long. */

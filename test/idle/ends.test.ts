@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { CERTIFICATE_FILE, startRedisSingle } from "../engines/redis/server.js";
 import { makeCertificate } from "../servers/certificates.js";
-import { CERTIFICATE_FILE, startRedisSingle } from "../servers/redis.js";
 import { begin, byLibrary, everyPlace, HANDED_OVER, type Place, removeFiles } from "./places.js";
 
 /** Long enough for a busy machine; what is kept alive by a connection does not end at all. */

@@ -2,8 +2,8 @@ import { connect } from "locktender";
 import { startFaultProxy } from "locktender/testing";
 import { afterAll, describe, test } from "vitest";
 import { eventually } from "#lib/testing/suite/bench.js";
-import { askMariadb } from "../servers/mariadb.js";
-import { askPostgres } from "../servers/postgres.js";
+import { askMariadb } from "../engines/mysql/server.js";
+import { askPostgres } from "../engines/postgres/server.js";
 import {
   addresses,
   askRedis,
@@ -12,11 +12,11 @@ import {
   startRedisSentinel,
   startRedisServers,
   startRedisSingle,
-} from "../servers/redis.js";
+} from "../engines/redis/server.js";
+import { declareNew } from "../engines/redlock/harness.js";
 import { type Stoppable, stopAll } from "../servers/server-process.js";
 import { shared } from "../servers/shared.js";
 import { hostsOf } from "../support/hosts-of.js";
-import { declareNew } from "../support/quorum-harness.js";
 import { begin, byLibrary, byUrl, HANDED_OVER, type Place, PREFIX, removeFiles, SQLITE } from "./places.js";
 
 /** Places whose server hangs up on a silent client. */

@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Program, start } from "../core/program.js";
-import type { SharedName } from "../servers/host.js";
+import { declareNew } from "../engines/redlock/harness.js";
+import type { SharedName } from "../engines.js";
 import { shared } from "../servers/shared.js";
 import { hostsOf } from "../support/hosts-of.js";
-import { declareNew } from "../support/quorum-harness.js";
 
 /** Somewhere to keep locks, and how a program of its own connects to it. */
 export interface Place {

@@ -21,14 +21,14 @@ export const INSTALL_FILE = "test/package/install.test.ts";
 
 /** What `npm test` leaves to the matrix: other topologies and clients than the usual ones, which a row below has. */
 export const MATRIX_ONLY: readonly string[] = [
-  "test/backends/etcd-ensemble.test.ts",
-  "test/backends/quorum-node-redis.test.ts",
-  "test/backends/redis-cluster-ioredis.test.ts",
-  "test/backends/redis-cluster-node-redis.test.ts",
-  "test/backends/redis-sentinel-ioredis.test.ts",
-  "test/backends/redis-sentinel-node-redis.test.ts",
-  "test/backends/redis-single-node-redis.test.ts",
-  "test/backends/zookeeper-ensemble.test.ts",
+  "test/engines/etcd/conformance-ensemble.test.ts",
+  "test/engines/redlock/conformance-node-redis.test.ts",
+  "test/engines/redis/conformance-cluster-ioredis.test.ts",
+  "test/engines/redis/conformance-cluster-node-redis.test.ts",
+  "test/engines/redis/conformance-sentinel-ioredis.test.ts",
+  "test/engines/redis/conformance-sentinel-node-redis.test.ts",
+  "test/engines/redis/conformance-single-node-redis.test.ts",
+  "test/engines/zookeeper/conformance-ensemble.test.ts",
   "test/bundlers/next.test.ts",
   "test/clients/grpc.test.ts",
   "test/clients/ioredis.test.ts",
@@ -40,7 +40,11 @@ export const MATRIX_ONLY: readonly string[] = [
   INSTALL_FILE,
 ];
 
-const backends = (...names: string[]) => names.map((name) => `test/backends/${name}.test.ts`);
+/** The suite on an engine; more than one file where a topology or a client library has one of its own. */
+const conformance = (engine: string, ...ways: string[]) =>
+  (ways.length > 0 ? ways.map((way) => `-${way}`) : [""]).map(
+    (way) => `test/engines/${engine}/conformance${way}.test.ts`,
+  );
 
 /** The dependencies of its package are half of Debian's Java; what the server needs runs on this machine's Java. */
 const ZOOKEEPER_PACKAGES = [
@@ -54,21 +58,21 @@ const ZOOKEEPER_PACKAGES = [
 /** Newer suites have these apart. */
 const NETTY_PACKAGES = ["libnetty-common-java", "libnetty-buffer-java"];
 
-function redis(suite: string, ...files: string[]): ServerRow {
+function redis(suite: string, ...ways: string[]): ServerRow {
   return {
     product: "Redis",
     server: "redis",
     from: { suite, packages: ["redis-server"] },
-    files: backends(...files),
+    files: conformance("redis", ...ways),
   };
 }
 
-function valkey(suite: string, ...files: string[]): ServerRow {
+function valkey(suite: string, ...ways: string[]): ServerRow {
   return {
     product: "Valkey",
     server: "redis",
     from: { suite, packages: ["valkey-server"] },
-    files: backends(...files),
+    files: conformance("redis", ...ways),
   };
 }
 
@@ -77,7 +81,7 @@ function etcd(suite: string): ServerRow {
     product: "etcd",
     server: "etcd",
     from: { suite, packages: ["etcd-server"] },
-    files: backends("etcd", "etcd-ensemble"),
+    files: [...conformance("etcd"), ...conformance("etcd", "ensemble")],
   };
 }
 
@@ -86,12 +90,12 @@ function zookeeper(suite: string, ...more: string[]): ServerRow {
     product: "ZooKeeper",
     server: "zookeeper",
     from: { suite, packages: [...ZOOKEEPER_PACKAGES, ...more], dependencies: false },
-    files: backends("zookeeper", "zookeeper-ensemble"),
+    files: [...conformance("zookeeper"), ...conformance("zookeeper", "ensemble")],
   };
 }
 
 function postgres(from: ServerRow["from"]): ServerRow {
-  return { product: "PostgreSQL", server: "postgres", from, files: backends("postgres") };
+  return { product: "PostgreSQL", server: "postgres", from, files: conformance("postgres") };
 }
 
 const debianPostgres = (suite: string): ServerRow =>
@@ -99,15 +103,13 @@ const debianPostgres = (suite: string): ServerRow =>
 
 /** The files of `npm test` that use MariaDB, but for the planted bugs and the pages: run on MySQL's own server, too. */
 const MYSQL_FILES = [
-  ...backends("mysql"),
-  "test/mysql",
-  "test/assumptions/databases.test.ts",
+  "test/engines/mysql",
+  "test/engines/databases/assumptions.test.ts",
   "test/clients/mysql2.test.ts",
   "test/fence/executors.test.ts",
   "test/fence/input.test.ts",
   "test/fence/overlap.test.ts",
   "test/fence/stopped.test.ts",
-  "test/history/mysql.test.ts",
   "test/model/model.test.ts",
   "test/runtimes",
 ];
@@ -120,10 +122,16 @@ const MARIADB_PACKAGES = ["mariadb-server-core", "mariadb-client-core"];
 
 /** From old to new. What a rolling suite has is known only after the download. */
 export const SERVERS: Readonly<Record<string, ServerRow>> = {
-  "redis-bookworm": redis("bookworm", "redis-single-ioredis", "redis-sentinel-node-redis"),
-  "redis-sid": redis("sid", "redis-single-node-redis", "redis-cluster-ioredis", "quorum-node-redis"),
-  "valkey-trixie": valkey("trixie", "redis-single-node-redis", "redis-cluster-node-redis"),
-  "valkey-sid": valkey("sid", "redis-single-ioredis", "redis-sentinel-ioredis"),
+  "redis-bookworm": redis("bookworm", "single-ioredis", "sentinel-node-redis"),
+  "redis-sid": {
+    ...redis("sid"),
+    files: [
+      ...conformance("redis", "single-node-redis", "cluster-ioredis"),
+      ...conformance("redlock", "node-redis"),
+    ],
+  },
+  "valkey-trixie": valkey("trixie", "single-node-redis", "cluster-node-redis"),
+  "valkey-sid": valkey("sid", "single-ioredis", "sentinel-ioredis"),
   "etcd-bookworm": etcd("bookworm"),
   "etcd-sid": etcd("sid"),
   "zookeeper-bookworm": zookeeper("bookworm"),
@@ -136,8 +144,8 @@ export const SERVERS: Readonly<Record<string, ServerRow>> = {
   "postgres-bookworm": debianPostgres("bookworm"),
   "postgres-trixie": debianPostgres("trixie"),
   "postgres-sid": debianPostgres("sid"),
-  "mariadb-bookworm": mariadb("MariaDB", "bookworm", backends("mysql"), ...MARIADB_PACKAGES),
-  "mariadb-sid": mariadb("MariaDB", "sid", backends("mysql"), ...MARIADB_PACKAGES),
+  "mariadb-bookworm": mariadb("MariaDB", "bookworm", conformance("mysql"), ...MARIADB_PACKAGES),
+  "mariadb-sid": mariadb("MariaDB", "sid", conformance("mysql"), ...MARIADB_PACKAGES),
   "mysql-sid": mariadb("MySQL", "sid", MYSQL_FILES, "mysql-server-core"),
 };
 
@@ -171,21 +179,17 @@ export const NODE_FILES: readonly string[] = [
   "test/core/renewal.test.ts",
   "test/core/timer.test.ts",
   "test/clients/sqlite.test.ts",
-  "test/etcd/tls-by-address.test.ts",
+  "test/engines/etcd/tls-by-address.test.ts",
   "test/fence/http.test.ts",
-  "test/postgres/tls.test.ts",
-  "test/redis/tls.test.ts",
+  "test/engines/postgres/tls.test.ts",
+  "test/engines/redis/tls.test.ts",
   "test/runtimes",
-  "test/sqlite/library.test.ts",
-  "test/sqlite/sqlite.test.ts",
+  "test/engines/sqlite/library.test.ts",
+  "test/engines/sqlite/list-and-notify.test.ts",
 ];
 
 /** More where Node.js brings the SQLite along that is used there. */
-export const NODE_SQLITE_FILES: readonly string[] = [
-  "test/backends/sqlite.test.ts",
-  "test/history/sqlite.test.ts",
-  "test/sqlite",
-];
+export const NODE_SQLITE_FILES: readonly string[] = ["test/engines/sqlite"];
 export const NODES_WITH_SQLITE: readonly string[] = ["node-24", "node-26"];
 
 /** Versions of the npm package that holds Node.js: the lowest that `engines` allows, and the newest. */
@@ -241,7 +245,7 @@ const client = (packages: ClientRow["packages"], ...names: string[]): ClientRow 
 
 const betterSqlite3 = (version: string, node: string): ClientRow => ({
   packages: { "better-sqlite3": version },
-  files: ["test/clients/sqlite.test.ts", "test/sqlite/brought-along.test.ts"],
+  files: ["test/clients/sqlite.test.ts", "test/engines/sqlite/brought-along.test.ts"],
   native: { script: "build-release", node },
 });
 

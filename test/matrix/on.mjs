@@ -1,4 +1,4 @@
-// Runs a command with another version of a server: node test/matrix/on.mjs mysql-sid npx vitest run test/mysql
+// Runs a command with another version of a server: node test/matrix/on.mjs mysql-sid npx vitest run test/engines/mysql
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";

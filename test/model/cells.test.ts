@@ -61,8 +61,8 @@ async function followsTheModel(store: CellStore, steps: readonly Step[]): Promis
 }
 
 describe.concurrent("a cell is what it should be, whatever is written in whatever order", () => {
-  test.for(Object.entries({ memory: () => memory(), ...engines }))("%s", async ([, open]) => {
-    const backend = open();
+  test.for(Object.entries({ memory: async () => memory(), ...engines }))("%s", async ([, open]) => {
+    const backend = await open();
     const { cells } = backend;
     if (cells === undefined) return expect.unreachable();
     const property = fc.asyncProperty(fc.array(step, { maxLength: 20 }), (steps) =>

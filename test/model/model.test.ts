@@ -23,7 +23,7 @@ async function opened(backend: Backend): Promise<void> {
 describe.concurrent("the rule and every answer are the same as in memory, whatever is asked in whatever order", () => {
   for (const [engine, open] of Object.entries(engines)) {
     test(`${engine} lets nobody overtake, however light`, async () => {
-      const backend = open();
+      const backend = await open();
       const name = `overtaking-${process.pid}`;
       expect(await enter(backend, name, [2, 2, 1, 1])).toEqual(["granted", "waiting", "waiting", "waiting"]);
       await backend.release({ name, id: `${name}-0` });
@@ -32,7 +32,7 @@ describe.concurrent("the rule and every answer are the same as in memory, whatev
     });
 
     test(`${engine} answers as memory does`, async () => {
-      const backend = open();
+      const backend = await open();
       await opened(backend);
       await fc.assert(
         fc.asyncProperty(backend.traits.ttl === "session" ? timeless : commands, (list) =>

@@ -1,9 +1,9 @@
 import type { Bug } from "./bug.js";
 
 const LUA = "backends/redis/lua.generated.js";
-const SINGLE = "test/backends/redis-single-ioredis.test.ts";
-const CLUSTER = "test/backends/redis-cluster-ioredis.test.ts";
-const MEMORY = "test/backends/memory.test.ts";
+const SINGLE = "test/engines/redis/conformance-single-ioredis.test.ts";
+const CLUSTER = "test/engines/redis/conformance-cluster-ioredis.test.ts";
+const MEMORY = "test/engines/memory/conformance.test.ts";
 
 export const BUGS: readonly Bug[] = [
   {
@@ -45,7 +45,7 @@ export const BUGS: readonly Bug[] = [
         replace: "news !== undefined",
       },
     ],
-    caughtBy: ["test/core/rings.test.ts", "a ring for an older ticket"],
+    caughtBy: ["test/core/notifications.test.ts", "a ring for an older ticket"],
   },
   {
     name: "renewal that re-creates",
@@ -86,7 +86,7 @@ export const BUGS: readonly Bug[] = [
         replace: "{ err = 'forgotten' }",
       },
     ],
-    caughtBy: ["test/redis/tickets.test.ts", "the counter of an idle name is kept"],
+    caughtBy: ["test/engines/redis/tickets.test.ts", "the counter of an idle name is kept"],
   },
   {
     name: "tickets without the floor of the server's time",
@@ -264,7 +264,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "a change of a cell that is carried out again",
     edits: [{ file: LUA, find: "if done then return done end", replace: "" }],
-    caughtBy: ["test/redis/cells.test.ts", "is carried out once"],
+    caughtBy: ["test/engines/redis/cells.test.ts", "is carried out once"],
   },
   {
     name: "a version that no cell has taken for any",

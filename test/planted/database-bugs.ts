@@ -10,7 +10,7 @@ export const DATABASE_BUGS: readonly Bug[] = [
         replace: "WHEN :mine = 0 THEN 'granted'",
       },
     ],
-    caughtBy: ["test/backends/postgres.test.ts", "one holder at a time among many tasks"],
+    caughtBy: ["test/engines/postgres/conformance.test.ts", "one holder at a time among many tasks"],
   },
   {
     name: "a database that gives one ticket to two",
@@ -21,7 +21,10 @@ export const DATABASE_BUGS: readonly Bug[] = [
         replace: "SET last_ticket = greatest(last_ticket, 0,",
       },
     ],
-    caughtBy: ["test/backends/postgres.test.ts", "waiters are served in the order in which they came"],
+    caughtBy: [
+      "test/engines/postgres/conformance.test.ts",
+      "waiters are served in the order in which they came",
+    ],
   },
   {
     name: "a database that takes tokens back when its clock is behind",
@@ -33,7 +36,7 @@ export const DATABASE_BUGS: readonly Bug[] = [
         times: 2,
       },
     ],
-    caughtBy: ["test/postgres/failover.test.ts", "a clock that is 10 s behind"],
+    caughtBy: ["test/engines/postgres/failover.test.ts", "a clock that is 10 s behind"],
   },
   {
     name: "a new connection for each request that hangs",
@@ -45,12 +48,12 @@ export const DATABASE_BUGS: readonly Bug[] = [
       },
     ],
     // On a real server the surplus connection is there for a moment only, and may be missed by a look.
-    caughtBy: ["test/databases/small-pool.test.ts", "a connection whose request hangs counts until"],
+    caughtBy: ["test/engines/databases/small-pool.test.ts", "a connection whose request hangs counts until"],
   },
   {
     name: "a database whose old primary is asked again and again",
     edits: [{ file: "backends/postgres/errors.js", find: 'return "read-only"', replace: 'return "other"' }],
-    caughtBy: ["test/postgres/failover.test.ts", "a holder is told, a waiter is let in"],
+    caughtBy: ["test/engines/postgres/failover.test.ts", "a holder is told, a waiter is let in"],
   },
   {
     name: "PostgreSQL tells nobody who is let in",
@@ -61,6 +64,6 @@ export const DATABASE_BUGS: readonly Bug[] = [
         replace: "|| ' grunted'",
       },
     ],
-    caughtBy: ["test/postgres/pools.test.ts", "whoever does not wait is not notified about"],
+    caughtBy: ["test/engines/postgres/pools.test.ts", "whoever does not wait is not notified about"],
   },
 ];

@@ -1,9 +1,9 @@
 import type { Bug } from "./bug.js";
 
-const ETCD = "test/backends/etcd.test.ts";
-const ETCD_FAULTS = "test/etcd/faults.test.ts";
-const ZOOKEEPER = "test/backends/zookeeper.test.ts";
-const ZOOKEEPER_FAULTS = "test/zookeeper/faults.test.ts";
+const ETCD = "test/engines/etcd/conformance.test.ts";
+const ETCD_FAULTS = "test/engines/etcd/faults.test.ts";
+const ZOOKEEPER = "test/engines/zookeeper/conformance.test.ts";
+const ZOOKEEPER_FAULTS = "test/engines/zookeeper/faults.test.ts";
 
 const NODE = "backends/redlock/lua.generated.js";
 const BALLOT = "backends/redlock/claim-attempt.js";
@@ -60,7 +60,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     edits: [
       { file: "backends/zookeeper/queue-view.js", find: "numbersAreUsedUp(claims) ?", replace: "false ?" },
     ],
-    caughtBy: ["test/zookeeper/sequence.test.ts", "when the numbers of a name are used up"],
+    caughtBy: ["test/engines/zookeeper/sequence.test.ts", "when the numbers of a name are used up"],
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",
@@ -76,7 +76,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
         replace: "ownClaim.ticket = BigInt(created.path.slice(-10)) + 1n;",
       },
     ],
-    caughtBy: ["test/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
+    caughtBy: ["test/engines/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
   },
   {
     name: "ZooKeeper: nobody told of a deleted node",
@@ -92,7 +92,10 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
     name: "a node that lost its memory votes at once",
     edits: [{ file: NODE, find: "if now < votesAt then return", replace: "if false then return" }],
-    caughtBy: ["test/quorum/memory-loss.test.ts", "empty: it does not vote while anything that it forgot"],
+    caughtBy: [
+      "test/engines/redlock/memory-loss.test.ts",
+      "empty: it does not vote while anything that it forgot",
+    ],
   },
   {
     name: "a node that came back with older data votes at once",
@@ -100,7 +103,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       { file: NODE, find: "if not since or ARGV[4] then", replace: "if not since then" },
       { file: NODE, find: "if known and known ~= runId then", replace: "if false then" },
     ],
-    caughtBy: ["test/quorum/memory-loss.test.ts", "with older data: it knows since when"],
+    caughtBy: ["test/engines/redlock/memory-loss.test.ts", "with older data: it knows since when"],
   },
   {
     name: "a token that only a minority of counters has reached",
@@ -111,7 +114,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
         replace: "const needed = 0; votes.clear();",
       },
     ],
-    caughtBy: ["test/quorum/clock.test.ts", "tokens grow also when a majority had to count"],
+    caughtBy: ["test/engines/redlock/clock.test.ts", "tokens grow also when a majority had to count"],
   },
   {
     name: "half of the votes taken for a majority",
@@ -122,11 +125,11 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
         replace: "Math.floor(nodes / 2)",
       },
     ],
-    caughtBy: ["test/quorum/memory-loss.test.ts", "with all of its data: its scripts are gone"],
+    caughtBy: ["test/engines/redlock/memory-loss.test.ts", "with all of its data: its scripts are gone"],
   },
   {
     name: "votes of an attempt that failed are kept",
     edits: [{ file: BALLOT, find: "withdraw(node);", replace: "wanted();", times: 3 }],
-    caughtBy: ["test/quorum/memory-loss.test.ts", "whoever is refused by a majority keeps no vote"],
+    caughtBy: ["test/engines/redlock/memory-loss.test.ts", "whoever is refused by a majority keeps no vote"],
   },
 ];

@@ -1,6 +1,6 @@
 import type { Bug } from "./bug.js";
 
-const FLOOR = "test/redis/token-floor.test.ts";
+const FLOOR = "test/engines/redis/token-floor.test.ts";
 
 /** What takes tokens back when clocks differ. */
 export const TOKEN_BUGS: readonly Bug[] = [

@@ -7,9 +7,9 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import type { SharedName } from "../servers/host.js";
+import { openDatabase } from "../engines/sqlite/default-library.js";
+import type { SharedName } from "../engines.js";
 import { shared } from "../servers/shared.js";
-import { openDatabase } from "../support/sqlite-library.js";
 
 /** The program and its arguments, as JSON; this Node.js if not given. The matrix names Bun and Deno. */
 const RUNTIME = JSON.parse(

@@ -1,86 +1,15 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { startEtcd } from "./etcd.js";
-import { startMariadb } from "./mariadb.js";
-import { startPostgres } from "./postgres.js";
-import {
-  addresses,
-  startRedisCluster,
-  startRedisSentinel,
-  startRedisServers,
-  startRedisSingle,
-} from "./redis.js";
-import { type ServerProcess, type Stoppable, stopAll } from "./server-process.js";
-import { startZooKeeper } from "./zookeeper.js";
+import { ENGINE_NAMES, entryOf, type SharedName } from "../engines.js";
+import { type Stoppable, stopAll } from "./server-process.js";
+import { loadEngineServers, type Running, type SharedServer } from "./shared-server.js";
 
-export interface SharedNode {
-  readonly host: string;
-  readonly port: number;
-  readonly pid: number;
-}
-
-/** What tests learn of a server that they share. */
-export interface SharedServer {
-  readonly url: string;
-  /**
-   * For a Redis Cluster in the order of their slots; behind sentinels the master of the start comes first.
-   * Empty for a server named by the environment.
-   */
-  readonly nodes: readonly SharedNode[];
-  readonly sentinels: readonly SharedNode[];
-}
-
-type Running = Stoppable & SharedServer;
-type Node = { readonly host?: string; readonly port: number; readonly process: ServerProcess };
-
-function running(
-  server: Stoppable & { url: string },
-  nodes: readonly Node[],
-  sentinels: readonly Node[] = [],
-): Running {
-  const describe = ({ host = "127.0.0.1", port, process }: Node) => ({ host, port, pid: process.pid });
-  return {
-    url: server.url,
-    nodes: nodes.map(describe),
-    sentinels: sentinels.map(describe),
-    stop: () => server.stop(),
-  };
-}
-
-const SERVERS = {
-  redis: async () => {
-    const redis = await startRedisSingle();
-    return running(redis, [redis.node]);
-  },
-  "redis-cluster": async () => {
-    const redis = await startRedisCluster();
-    return running(redis, redis.nodes);
-  },
-  "redis-sentinel": async () => {
-    const redis = await startRedisSentinel();
-    return running(redis, [redis.master, ...redis.replicas], redis.sentinels);
-  },
-  redlock: async () => {
-    const voters = await startRedisServers(5);
-    return running({ ...voters, url: `redlock://${addresses(voters.nodes)}` }, voters.nodes);
-  },
-  etcd: async () => inNodes(await startEtcd()),
-  "etcd-ensemble": async () => inNodes(await startEtcd({ members: 3 })),
-  zookeeper: async () => inNodes(await startZooKeeper()),
-  "zookeeper-ensemble": async () => inNodes(await startZooKeeper({ members: 3 })),
-  postgres: async () => itself(await startPostgres()),
-  mariadb: async () => itself(await startMariadb()),
-} satisfies Record<string, () => Promise<Running>>;
-
-export type SharedName = keyof typeof SERVERS;
-
-function inNodes(server: Stoppable & { url: string; nodes: readonly Node[] }): Running {
-  return running(server, server.nodes);
-}
-
-function itself(server: Stoppable & { url: string } & Node): Running {
-  return running(server, [server]);
+async function start(name: string): Promise<Running> {
+  const engine = ENGINE_NAMES.find((one) => entryOf(one).servers.includes(name));
+  const found = engine && (await loadEngineServers(engine)).start[name];
+  if (found === undefined) throw new Error(`test/engines.ts has no engine with a server called ${name}`);
+  return await found();
 }
 
 /**
@@ -92,7 +21,7 @@ export async function startHost(): Promise<Stoppable & { readonly url: string }>
   const serve = (name: SharedName): Promise<SharedServer> => {
     const given = process.env[`LOCKTENDER_TEST_${name.toUpperCase().replaceAll("-", "_")}_URL`];
     if (given) return Promise.resolve({ url: given, nodes: [], sentinels: [] });
-    const server = started.get(name) ?? SERVERS[name]();
+    const server = started.get(name) ?? start(name);
     started.set(name, server);
     return server;
   };

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { askRedis, startRedisSentinel, startRedisSingle } from "../engines/redis/server.js";
 import { freePort, freePorts } from "./free-port.js";
 import { ensurePrograms } from "./programs.js";
-import { askRedis, startRedisSentinel, startRedisSingle } from "./redis.js";
 import { allOrNone, ServerProcess } from "./server-process.js";
 import { shared } from "./shared.js";
 
@@ -129,7 +129,12 @@ describe("a server process", () => {
       process.send({ port: node.port, folder: node.process.folder });
       setInterval(() => {}, 1000);
     `;
-    const args = ["--input-type=module", "-e", script, fileURLToPath(new URL("redis.ts", import.meta.url))];
+    const args = [
+      "--input-type=module",
+      "-e",
+      script,
+      fileURLToPath(new URL("../engines/redis/server.ts", import.meta.url)),
+    ];
     const owner = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
     onTestFinished(() => void owner.kill("SIGKILL"));
     const [{ port, folder }] = (await once(owner, "message")) as [{ port: number; folder: string }];

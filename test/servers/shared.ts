@@ -1,5 +1,6 @@
 import { inject } from "vitest";
-import type { SharedName, SharedServer } from "./host.js";
+import type { SharedName } from "../engines.js";
+import type { SharedServer } from "./shared-server.js";
 
 /** A server that all tests share, under names or keys of their own; nobody breaks it. */
 export async function shared(name: SharedName): Promise<SharedServer> {

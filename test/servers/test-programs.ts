@@ -1,24 +1,15 @@
+import { chosenEngines, ENGINE_NAMES, entryOf } from "../engines.js";
 import { OPENSSL_PROGRAM } from "./certificates.js";
 import { COMPILER_PROGRAMS } from "./clock.js";
-import { ETCD_PROGRAM, ETCDCTL_PROGRAM } from "./etcd.js";
-import { MARIADB_PROGRAM } from "./mariadb.js";
-import { PGBOUNCER_PROGRAM, POSTGRES_PROGRAM } from "./postgres.js";
 import { IP_PROGRAM } from "./private-network.js";
 import type { NeededProgram } from "./programs.js";
-import { REDIS_PROGRAM } from "./redis.js";
-import { CURATOR_PROGRAMS, ZOOKEEPER_PROGRAMS } from "./zookeeper.js";
+import { loadEngineServers } from "./shared-server.js";
 
-/** What the tests need of this machine, also where another version of a server is tested. */
-export const TEST_PROGRAMS: readonly NeededProgram[] = [
-  REDIS_PROGRAM,
-  ETCD_PROGRAM,
-  ETCDCTL_PROGRAM,
-  OPENSSL_PROGRAM,
-  IP_PROGRAM,
-  ...COMPILER_PROGRAMS,
-  POSTGRES_PROGRAM,
-  PGBOUNCER_PROGRAM,
-  MARIADB_PROGRAM,
-  ...ZOOKEEPER_PROGRAMS,
-  ...CURATOR_PROGRAMS,
-];
+const engines = chosenEngines();
+const withServers = engines.filter((name) => entryOf(name).servers.length > 0);
+// While this module is loaded: the matrix is loaded by a runner that loads nothing afterwards.
+const own = (await Promise.all(withServers.map(loadEngineServers))).flatMap(({ programs }) => programs);
+
+/** What the tests of the chosen engines need of this machine, also where another version of a server is tested. */
+export const TEST_PROGRAMS: readonly NeededProgram[] =
+  engines.length < ENGINE_NAMES.length ? own : [...own, OPENSSL_PROGRAM, IP_PROGRAM, ...COMPILER_PROGRAMS];

@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Longest first: the whole suite of an engine, and the runs with planted bugs. */
-const SLOW = [/\/planted\//, /\/backends\/\w+\.test/, /\/backends\//, /\/(history|model)\//];
+const SLOW = [/\/planted\//, /\/conformance\.test/, /\/conformance-/, /\/history\.test|\/model\//];
 
 /** So that in the end no file is left that all others wait for. Without it, what is short to read comes last. */
 export class SlowFirst extends BaseSequencer {

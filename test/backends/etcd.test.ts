@@ -1,6 +1,0 @@
-import { conformance } from "locktender/testing";
-import { shared } from "../servers/shared.js";
-import { etcdHarness } from "../support/etcd-harness.js";
-import { runner } from "../support/runner.js";
-
-conformance(runner, etcdHarness(await shared("etcd")));

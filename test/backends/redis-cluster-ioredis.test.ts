@@ -1,9 +1,0 @@
-import { conformance } from "locktender/testing";
-import { shared } from "../servers/shared.js";
-import { redisHarness } from "../support/redis-harness.js";
-import { runner } from "../support/runner.js";
-
-conformance(runner, {
-  ...redisHarness("cluster", "ioredis", await shared("redis-cluster")),
-  disguises: { skip: "the same scripts, as shown by a single server" },
-});

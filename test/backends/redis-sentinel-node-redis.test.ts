@@ -1,9 +1,0 @@
-import { conformance } from "locktender/testing";
-import { shared } from "../servers/shared.js";
-import { redisHarness } from "../support/redis-harness.js";
-import { otherKinds, runner } from "../support/runner.js";
-
-conformance(runner, {
-  ...redisHarness("sentinel", "redis", await shared("redis-sentinel")),
-  ...otherKinds("a single server"),
-});

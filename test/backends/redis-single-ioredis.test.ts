@@ -1,6 +1,0 @@
-import { conformance } from "locktender/testing";
-import { shared } from "../servers/shared.js";
-import { redisHarness } from "../support/redis-harness.js";
-import { runner } from "../support/runner.js";
-
-conformance(runner, redisHarness("single", "ioredis", await shared("redis")));

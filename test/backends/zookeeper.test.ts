@@ -1,6 +1,0 @@
-import { conformance } from "locktender/testing";
-import { shared } from "../servers/shared.js";
-import { runner } from "../support/runner.js";
-import { zookeeperHarness } from "../support/zookeeper-harness.js";
-
-conformance(runner, zookeeperHarness(await shared("zookeeper")));

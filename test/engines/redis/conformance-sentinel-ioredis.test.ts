@@ -1,0 +1,9 @@
+import { conformance } from "locktender/testing";
+import { shared } from "../../servers/shared.js";
+import { otherKinds, runner } from "../../support/runner.js";
+import { redisHarness } from "./harness.js";
+
+conformance(runner, {
+  ...redisHarness("sentinel", "ioredis", await shared("redis-sentinel")),
+  ...otherKinds("a single server"),
+});

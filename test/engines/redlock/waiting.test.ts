@@ -1,0 +1,79 @@
+import { redlock } from "locktender/redlock";
+import { afterAll, expect, test } from "vitest";
+import { quorumChannel } from "#lib/backends/redlock/keys.js";
+import { LocalQueue } from "#lib/backends/redlock/local-queue.js";
+import { askRedis, startRedisServers } from "../redis/server.js";
+import { Quorum, request, urlOf, voteOf } from "./tools.js";
+
+const servers = await startRedisServers(3);
+afterAll(() => servers.stop());
+
+test("whoever finds that some servers have let go asks again soon, and the more seldom the longer that lasts", async () => {
+  const quorum = await Quorum.on(servers.ports);
+  const backend = quorum.backend();
+  const waits = { ...request, queue: true };
+  for (const place of [0, 1]) await quorum.plant(place, "a", voteOf("holder"));
+  backend.watch(waits, () => undefined);
+  const gapsMs: number[] = [];
+  for (let round = 0; round < 30; round++) {
+    const answer = await backend.claim(waits);
+    if (answer.state !== "refused") return expect.unreachable();
+    gapsMs.push(answer.againInMs ?? Infinity);
+  }
+  expect(gapsMs[0]).toBeLessThan(10);
+  expect(Math.max(...gapsMs)).toBeGreaterThan(200);
+});
+
+test("nobody sleeps beyond the moment at which what is in the way runs out", () => {
+  const line = new LocalQueue(() => () => undefined);
+  line.watch("a", "me", () => undefined);
+  expect(line.enter("a", "me")).toBe(true);
+  const lateMs = redlock({ url: urlOf(servers.ports) }).traits.expiryGranularityMs;
+  for (const held of [true, false])
+    for (const free of [0, 1])
+      for (let round = 0; round < 50; round++)
+        expect(line.againInMs("a", { held, free, changeInMs: 5 })).toBeLessThan(5 + lateMs);
+});
+
+test("it is told also of a server that is heard when the others have refused", async () => {
+  const quorum = await Quorum.on(servers.ports);
+  const { backend, proxies } = await quorum.backendBehind([2]);
+  await backend.claim({ ...request, name: "b" });
+  for (const place of [0, 1]) await quorum.plant(place, "a", voteOf("holder"));
+  let rings = 0;
+  const waits = { ...request, id: "waits", queue: true };
+  backend.watch(waits, () => rings++);
+  await expect.poll(() => rings).toBeGreaterThan(0);
+  const before = rings;
+  proxies[0]?.delay({ toClientMs: 300 });
+  expect(await backend.claim(waits)).toMatchObject({ state: "refused" });
+  expect(rings).toBe(before);
+  await expect.poll(() => rings).toBeGreaterThan(before);
+});
+
+test("a ring that comes before all servers have refused is heard", async () => {
+  const quorum = await Quorum.on(servers.ports);
+  const { backend, proxies } = await quorum.backendBehind([0, 1, 2]);
+  await backend.claim({ ...request, name: "b" });
+  let rings = 0;
+  const waits = { ...request, id: "waits", queue: true };
+  backend.watch(waits, () => rings++);
+  // Once it listens, it rings; and where it listens is not delayed.
+  await expect.poll(() => rings).toBeGreaterThan(0);
+  const listeners = await Promise.all(servers.ports.map((port) => listenersAt(port, quorum.prefix)));
+  const holder = await quorum.open().mutex("a").acquire();
+  for (const [place, proxy] of proxies.entries())
+    if (listeners[place] === 0) proxy.delay({ toClientMs: 400 });
+  const asked = backend.claim(waits);
+  const [heard] = quorum.ports.filter((_, place) => listeners[place] === 1);
+  await expect.poll(() => askRedis(heard ?? 0, "GET", quorum.headOf("a"))).toMatch(/^\d+w/);
+  const before = rings;
+  await holder.release();
+  expect((await asked).state).toBe("refused");
+  await expect.poll(() => rings).toBeGreaterThan(before);
+});
+
+async function listenersAt(port: number, prefix: string): Promise<number> {
+  const [, count] = (await askRedis(port, "PUBSUB", "NUMSUB", quorumChannel(prefix))) as [string, number];
+  return count;
+}

@@ -1,6 +1,0 @@
-// Opens a MySQL backend in a child process of the suite.
-import { compiled } from "./compiled.mjs";
-
-const { mysql } = await compiled("backends/mysql/index.js");
-
-export default (options) => mysql(options);
