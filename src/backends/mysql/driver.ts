@@ -1,5 +1,5 @@
 import type { Driver } from "../sql/driver.js";
-import type { Routine } from "../sql/routine.js";
+import type { Routine } from "../sql/routines.js";
 import { openPool } from "./client.js";
 import { callOf, rowsOf } from "./dialect.js";
 import { ENGINE, explain, meaningOf } from "./errors.js";

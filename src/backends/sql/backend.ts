@@ -18,7 +18,7 @@ import type { SqlConnection } from "./connection.js";
 import { Poller } from "./poller.js";
 import { inOrder, listOf, us } from "./renewals.js";
 import { bitOf, encodeText, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
-import { claim, leave, names, records, renew } from "./routines.js";
+import { claim, names, records, release, renew } from "./routines.generated.js";
 import { Sweeper } from "./sweeper.js";
 import { WaiterRegistry } from "./waiter-registry.js";
 
@@ -110,7 +110,7 @@ export class SqlBackend implements Backend {
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     const force = typeof ending === "object" ? ending : undefined;
     const kind = ending === undefined ? 0 : force === undefined ? 1 : 2;
-    const [row] = await this.#connection.call(leave, [
+    const [row] = await this.#connection.call(release, [
       ...[claim.name, claim.id, kind === 0 ? 1 : 0, kind],
       force === undefined ? null : encodeText(force.reason),
       force?.by === undefined ? null : encodeText(force.by),

@@ -3,7 +3,7 @@ import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import type { SqlConnection } from "./connection.js";
 import { us } from "./renewals.js";
 import { bitOf, textOf, ticketOf } from "./replies.js";
-import { readCell, writeCell } from "./routines.js";
+import { readCell, writeCell } from "./routines.generated.js";
 import type { Sweeper } from "./sweeper.js";
 
 export class SqlCells implements CellStore {

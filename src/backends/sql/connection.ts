@@ -1,4 +1,4 @@
-import type { Routine } from "./routine.js";
+import type { Routine } from "./routines.js";
 
 /** A row of an answer, by column. Numbers may come as texts. */
 export type Row = Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
 import type { LockError } from "../../core/errors.js";
 import type { Row, SqlValue } from "./connection.js";
 import type { Pool } from "./pool.js";
-import type { Routine } from "./routine.js";
+import type { Routine } from "./routines.js";
 
 /** What an error of the library or the server says about the next step. */
 export type Meaning =

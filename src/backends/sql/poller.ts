@@ -1,7 +1,7 @@
 import { startTimer } from "../../core/timer.js";
 import type { Row, SqlConnection } from "./connection.js";
 import { countOf, goneOf, textOf, ticketOf } from "./replies.js";
-import { poll } from "./routines.js";
+import { poll } from "./routines.generated.js";
 import type { WaiterRegistry, Watched } from "./waiter-registry.js";
 
 const SHORTEST_MS = 5;

@@ -8,7 +8,7 @@ import type { Row, SqlConnection, SqlValue } from "./connection.js";
 import type { Driver, Meaning } from "./driver.js";
 import { closedError, explained, lateError, ReadOnlyServerError } from "./errors.js";
 import { type Lent, ordered, type Pool } from "./pool.js";
-import type { Routine } from "./routine.js";
+import type { Routine } from "./routines.js";
 import { ensureSchema, type Use } from "./schema.js";
 
 /**

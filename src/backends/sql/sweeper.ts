@@ -1,14 +1,14 @@
 import { nowMs } from "../../core/clock.js";
 import type { SqlConnection } from "./connection.js";
 import { countOf, namesOf } from "./replies.js";
-import { sweep, tidy } from "./routines.js";
+import { sweep, tidy } from "./routines.generated.js";
 
 /** At most this many names per visit: the transaction stays short. */
 const NAMES_PER_VISIT = 1_000;
 /** Many more names are visited than are made, so the tables cannot grow faster than they are swept. */
 const USES_PER_VISIT = 256;
 const VISIT_MS = 1_000;
-/** As many as `abandoned.sql` tells of at once. */
+/** As many as `sweep.sql` answers at once. */
 const ABANDONED_PER_LOOK = 200;
 
 /**

@@ -1,5 +1,5 @@
 import type { Row, SqlValue } from "../sql/connection.js";
-import { isRow, type Routine } from "../sql/routine.js";
+import type { Routine } from "../sql/routines.js";
 import { type MachineClock, wallUs } from "./clock.js";
 import { isInTransaction, type SqliteDatabase, type SqliteStatement } from "./database.js";
 import { isBusy, otherBoot } from "./errors.js";
@@ -40,7 +40,7 @@ export class Session {
 
   /** One atomic step. What is answered by a query changes nothing, and others may write meanwhile. */
   call(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
-    return isRow(routine.answer) ? this.#transact(routine, values) : this.#read(routine, values);
+    return routine.query === undefined ? this.#transact(routine, values) : this.#read(routine, values);
   }
 
   #transact(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
