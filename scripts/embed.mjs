@@ -2,7 +2,8 @@
 // .lua or .sql files become one generated module. Run by `npm run build`.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { parseSections, routinesModule } from "./sql-routines.mjs";
+import { routinesModule } from "./sql-module.mjs";
+import { parseSections } from "./sql-routines.mjs";
 
 const src = fileURLToPath(new URL("../src/", import.meta.url));
 const folders = ["fence", ...readdirSync(`${src}backends`).map((engine) => `backends/${engine}`)];

@@ -1,5 +1,5 @@
-// Reads the operations of the database engines (src/backends/sql/*.sql) and writes them as a module of routines, so
-// that nothing is parsed when a program runs. One file is one operation, read from top to bottom:
+// Reads the operations of the database engines (src/backends/sql/*.sql), for the build: nothing is parsed when a
+// program runs. One file is one operation, read from top to bottom:
 //
 //   -- What it does.
 //   --
@@ -27,6 +27,33 @@
 // A section of shared.sql without a statement is written by each engine itself, in its sections.sql. In statements,
 // `:name` is a variable, and `@` begins what each engine writes in its own way (src/backends/sql/translated.ts).
 
+/** @typedef {"name" | "id" | "text" | "integer" | "bigint"} Kind */
+/** @typedef {[name: string, kind: Kind][]} Variables In their order. */
+/**
+ * @typedef {object} Section
+ * @property {string} name
+ * @property {string} statement Empty if each engine writes it.
+ * @property {Variables} sets Those of its columns, and the one that counts.
+ * @property {{ word: "when" | "unless", variable: string }} [condition]
+ * @property {string} [counts]
+ * @property {true} [locks]
+ * @property {{ columns: { name: string, value: string }[], from?: number }} [select]
+ * @property {boolean} [isShared]
+ */
+/**
+ * @typedef {object} ParsedRoutine
+ * @property {string} name
+ * @property {true} [onlyOnce]
+ * @property {true} [onlyOnPrimary]
+ * @property {Variables} inputs
+ * @property {Variables} locals
+ * @property {Section[]} [before] What runs once, if the steps run for each element of a list.
+ * @property {Variables} each
+ * @property {Section[]} steps
+ * @property {Variables} columns
+ * @property {string} [query]
+ */
+
 const KINDS = ["name", "id", "text", "integer", "bigint"];
 const DECLARATION = new RegExp(`^([a-z_]+(?:, [a-z_]+)*) (${KINDS.join("|")})(?:: .*)?$`);
 const FLAGS = { Once: "onlyOnce", Primary: "onlyOnPrimary" };
@@ -37,7 +64,12 @@ const WORDS = new Set([
   ...["wall", "asked", "text", "utf8", "jsonlist"],
 ]);
 
-/** The sections of a file by their names: shared.sql, or the sections.sql of an engine. */
+/**
+ * The sections of a file by their names: shared.sql, or the sections.sql of an engine.
+ * @param {string} file
+ * @param {string} text
+ * @returns {Map<string, Section>}
+ */
 export function parseSections(file, text) {
   const sections = new Map();
   for (const block of blocksOf(file, text).blocks) {
@@ -50,7 +82,13 @@ export function parseSections(file, text) {
   return sections;
 }
 
-/** One operation, as `Routine` in src/backends/sql/routines.ts describes it; included steps name their section. */
+/**
+ * One operation, before it is written as a `Routine` of src/backends/sql/routines.ts.
+ * @param {string} file
+ * @param {string} text
+ * @param {ReadonlyMap<string, Section>} shared
+ * @returns {ParsedRoutine}
+ */
 export function parseRoutine(file, text, shared) {
   const { fields, blocks, fail } = blocksOf(file, text);
   for (const field of ["In", "Out", "Touches"])
@@ -81,6 +119,7 @@ export function parseRoutine(file, text, shared) {
     if (block.directive === "each") {
       if (before !== undefined) block.fail('there is a second "each"');
       if (!variables.has("list")) block.fail('"each" needs the input "list"');
+      if (steps.some(({ statement }) => statement !== "")) block.fail("no statement can stand before it");
       each = block.declared;
       learn(each);
       before = steps;
@@ -93,7 +132,10 @@ export function parseRoutine(file, text, shared) {
       checkColumns(block, splitSelect(block, query).columns, out);
       continue;
     }
-    const section = block.directive === "include" ? included(block, sections, shared) : sectionOf(block);
+    const isIncluded = block.directive === "include";
+    const section = isIncluded ? included(block, sections, shared) : sectionOf(block);
+    if (!isIncluded && (sections.has(section.name) || shared.has(section.name)))
+      block.fail(`there are two sections "${section.name}"`);
     sections.set(section.name, section);
     const { condition } = section;
     if (condition !== undefined && variables.get(condition.variable) !== "integer")
@@ -236,68 +278,4 @@ function splitSelect(block, statement) {
   }
   end(from ?? statement.length);
   return { columns, from };
-}
-
-/** The module of all operations, from the texts of their files: name of the file -> text. */
-export function routinesModule(files) {
-  const shared = parseSections("shared.sql", files.get("shared.sql"));
-  const routines = [...files].filter(([file]) => file !== "shared.sql");
-  const constants = [...shared.values()].map(
-    (section) => `  ${JSON.stringify(section.name)}: ${literal(stepOf(section))},\n`,
-  );
-  const exported = routines.map(([file, text]) => {
-    const name = file.replace(/\.sql$/, "").replace(/-(\w)/g, (_, letter) => letter.toUpperCase());
-    return `\nexport const ${name}: Routine = {\n${membersOf(parseRoutine(file, text, shared)).join("")}};\n`;
-  });
-  return [
-    'import type { Routine } from "./routines.js";\n',
-    `\nconst shared = {\n${constants.join("")}} as const;\n`,
-    ...exported,
-  ].join("");
-}
-
-function membersOf(routine) {
-  const { name, inputs, locals, onlyOnce, onlyOnPrimary, before, each, steps, columns, query } = routine;
-  const list = (sections) => `[\n${sections.map((section) => `    ${writtenStep(section)},\n`).join("")}  ]`;
-  const members = {
-    name: literal(name),
-    inputs: literal(Object.fromEntries(inputs)),
-    locals: literal(Object.fromEntries(locals)),
-    onlyOnce,
-    onlyOnPrimary,
-    before: before && list(before),
-    each: before && literal(Object.fromEntries(each)),
-    steps: list(steps),
-    columns: literal(Object.fromEntries(columns)),
-    query: query && literal(query),
-  };
-  return Object.entries(members).flatMap(([key, value]) =>
-    value === undefined ? [] : `  ${key}: ${value},\n`,
-  );
-}
-
-function writtenStep(section) {
-  const condition = conditionOf(section);
-  if (section.isShared !== true) return literal({ ...stepOf(section), ...condition });
-  const source = `shared[${JSON.stringify(section.name)}]`;
-  const [entry] = Object.entries(condition);
-  return entry === undefined ? source : `{ ...${source}, ${entry[0]}: ${JSON.stringify(entry[1])} }`;
-}
-
-function conditionOf({ condition }) {
-  return condition === undefined ? {} : { [condition.word]: condition.variable };
-}
-
-/** A section as a `Step` of src/backends/sql/routines.ts. */
-function stepOf({ name, statement, sets, counts, locks, select }) {
-  if (statement === "") return { engine: name };
-  if (select === undefined) return { sql: statement, counts };
-  if (select.from === undefined)
-    return { values: Object.fromEntries(select.columns.map(({ name: column, value }) => [column, value])) };
-  const parts = { select: statement.slice(0, select.from), from: statement.slice(select.from) };
-  return { ...parts, into: sets.map(([variable]) => variable), locks };
-}
-
-function literal(value) {
-  return JSON.stringify(value);
 }

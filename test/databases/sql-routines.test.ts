@@ -23,14 +23,16 @@ interface Parsed {
   readonly query?: string;
 }
 
-// A script without types; computing its address keeps the compiler from looking for them.
-const { parseRoutine, parseSections, routinesModule } = (await import(
-  new URL("../../scripts/sql-routines.mjs", import.meta.url).href
-)) as {
+interface Scripts {
   parseRoutine(file: string, text: string, shared: ReadonlyMap<string, Section>): Parsed;
   parseSections(file: string, text: string): ReadonlyMap<string, Section>;
   routinesModule(files: ReadonlyMap<string, string>): string;
-};
+}
+
+// Scripts without types; computing their addresses keeps the compiler from looking for them.
+const load = (name: string) => import(new URL(`../../scripts/${name}`, import.meta.url).href);
+const scripts = { ...(await load("sql-routines.mjs")), ...(await load("sql-module.mjs")) } as Scripts;
+const { parseRoutine, parseSections, routinesModule } = scripts;
 
 const SHARED = `-- For all.
 
