@@ -1,4 +1,4 @@
-import type { Row } from "../sql/connection.js";
+import type { Row } from "../sql/driver.js";
 import {
   BREAKING,
   type Kind,
@@ -21,7 +21,7 @@ const TYPES: Readonly<Record<Kind, string>> = {
   bigint: "BIGINT",
 };
 
-/** In UTC, whatever the time zone of the connection. It is that of the statement, so it stands in one of its own. */
+/** In UTC, whatever the time zone of the connection. It is the time of the statement, so it stands in one of its own. */
 const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 
 /** Routines keep the modes in which they were made: what does not fit must be an error. */

@@ -44,7 +44,7 @@ export function isMysqlPool(pool: unknown): pool is MysqlPoolLike {
   return hasMethods(pool, ["promise"]) || hasMethods(partOf(pool, "pool"), ["getConnection"]);
 }
 
-/** A connection, whoever keeps it. */
+/** A connection, of ours or of the caller's pool. */
 export type MysqlSession = Pick<MysqlConnectionLike, "execute" | "query">;
 
 /** A connection of `mysql2`, as it is made, with what it takes to keep it. */

@@ -71,7 +71,7 @@ export class RequestStopper {
       client = await this.#open;
       return await requestTimeout.bound(killOn(client.promise(), thread), asIs, noAnswer);
     } catch (error) {
-      // A server that has no connection left is there.
+      // A server that has no connection left is reachable.
       return isServers(error) ? "told" : "unreachable";
     } finally {
       if (--this.#users === 0) {

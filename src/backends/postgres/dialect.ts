@@ -1,6 +1,6 @@
 import { partOf } from "../../core/shape.js";
 import { listIn } from "../../engine-kit/reply.js";
-import type { Row } from "../sql/connection.js";
+import type { Row } from "../sql/driver.js";
 import { readBy, textOf } from "../sql/replies.js";
 import {
   BREAKING,
@@ -27,8 +27,8 @@ const TYPES: Readonly<Record<Kind, string>> = {
  * Functions do what only their owner may do, so that users need no right but to call them. Their plans must use
  * the indexes, also while the tables look small: claims come and go faster than statistics follow. Where there
  * is no index to use, such a plan looks so expensive that the server would compile it, for 300 ms each time.
- * The server does not notice that somebody has given up and left: without a limit of its own, each retry at a
- * row that is locked for long would leave one more process waiting there, until no connection is left for anybody.
+ * The server does not notice that a client has given up and left: without a limit of its own, each retry at a row
+ * that is locked for long would leave one more server process waiting there, until no connection is left.
  */
 const ATTRIBUTES = [
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp",

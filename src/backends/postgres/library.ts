@@ -93,7 +93,7 @@ interface PgLibrary {
   readonly Client: new (config: object) => PgClient;
 }
 
-/** What the server knows a connection by: whoever has both may cancel what runs on it. */
+/** What the server knows a connection by: a client that has both may cancel what runs on it. */
 export interface CancelTarget {
   readonly processID?: number | null;
   readonly secretKey?: number | null;

@@ -180,7 +180,7 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
     columns = [],
     name,
   }: PgQuery): Promise<{ rows: readonly Record<string, unknown>[] }> {
-    // The library would make another connection, which nobody counts or closes.
+    // The library would make another connection, which our pool does not count or close.
     if (this.#isGone) throw brokenError();
     const texts = values.map((value) => (value === null ? null : String(value)));
     const asked = this.#sql.unsafe(text, texts, { prepare: name !== undefined && this.#mayPrepare });

@@ -1,8 +1,7 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
 import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
-import type { SqlConnection } from "./connection.js";
-import { us } from "./renewals.js";
-import { bitOf, textOf, ticketOf } from "./replies.js";
+import type { SqlConnection } from "./driver.js";
+import { bitOf, textOf, ticketOf, us } from "./replies.js";
 import { readCell, writeCell } from "./routines.generated.js";
 import type { Sweeper } from "./sweeper.js";
 

@@ -1,7 +1,7 @@
-import type { Row, SqlValue } from "../sql/connection.js";
+import type { Row, SqlValue } from "../sql/driver.js";
 import { type Routine, type Step, selectOf } from "../sql/routines.js";
 import { type Dialect, translated } from "../sql/translated.js";
-import type { SqliteDatabase, SqliteStatement } from "./database.js";
+import type { SqliteDatabase, SqliteStatement } from "./library.js";
 
 type Values = Record<string, SqlValue>;
 
@@ -19,8 +19,8 @@ interface PreparedStep extends Prepared {
 }
 
 /**
- * A routine, prepared on one connection. There is no server to run it, so we do, in a transaction that has the
- * file to itself: locks on rows, and rings, which are for other processes, have no meaning here.
+ * A routine, prepared on one connection. There is no server to run it, so this process does, in a transaction that
+ * has the file to itself: locks on rows have no meaning here, and neither have notifications of other processes.
  *
  * Outside a transaction of the session nothing may write: in libsql a `run` that found the file busy stays active, and an
  * autocommit after it is silently undone (tursodatabase/libsql-client-ts#352).
@@ -46,7 +46,7 @@ export class Program {
     this.#query = query === undefined ? undefined : prepare(db, query);
   }
 
-  /** The clock is read by whoever began the transaction: while it lasts, nobody else moves anything. */
+  /** The session that began the transaction has read the clocks: while it lasts, no other process changes anything. */
   run(values: readonly SqlValue[], nowUs: number, wallUs: number): readonly Row[] {
     const variables: Values = { ...this.#initial, now_us: nowUs, wall_us: wallUs };
     for (const [index, input] of this.#inputs.entries()) variables[input] = plain(values[index]);
@@ -56,7 +56,7 @@ export class Program {
     }
     if (!this.#walksOverList) return [this.#pass(variables)];
     const list = JSON.parse(String(variables.list)) as readonly Values[];
-    // One set of variables for all: what is found out for the first of a name, those after it use.
+    // One set of variables for all: what is found for the first claim of a name, the claims after it use.
     return list.map((fields) => ({ ...this.#pass(Object.assign(variables, fields)) }));
   }
 
