@@ -213,7 +213,7 @@ describe("the operations of the databases", () => {
   });
 });
 
-describe("the words of one database", () => {
+describe("SQL for one database", () => {
   const dialect: Dialect = {
     table: (name) => `"s:odd @claims".${name}`,
     variable: (name) => `v_${name}`,
@@ -225,7 +225,7 @@ describe("the words of one database", () => {
     rewrites: [[/\bgreatest\(/g, "max("]],
   };
 
-  test("all that is left open is written in them, and nothing twice", () => {
+  test("all that is left open is translated, and nothing twice", () => {
     expect(translated("SELECT greatest(@wall, :a_b) FROM @claims", dialect)).toBe(
       'SELECT max(now(), v_a_b) FROM "s:odd @claims".claims',
     );
@@ -240,8 +240,8 @@ describe("the words of one database", () => {
     expect(translated(source, dialect)).toBe(source);
   });
 
-  test("what it has no words for is refused", () => {
-    expect(() => translated("@routine(ring)(1)", dialect)).toThrow("no words for @routine");
-    expect(() => translated("@clams", dialect)).toThrow("no words for @clams");
+  test("what the database does not know is refused", () => {
+    expect(() => translated("@routine(ring)(1)", dialect)).toThrow("does not know @routine");
+    expect(() => translated("@clams", dialect)).toThrow("does not know @clams");
   });
 });

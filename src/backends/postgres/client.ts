@@ -86,7 +86,7 @@ async function pgConnector(address: DatabaseAddress): Promise<Connector | undefi
     make,
     cancel: (client, host, requestTimeout) =>
       sendCancel(make(host, requestTimeout.timeoutMs), client as PgClient, requestTimeout),
-    // In the middle of a question the library does not say goodbye.
+    // In the middle of a question the library does not tell the server that it leaves.
     destroy: (client) => (client as PgClient).connection?.stream.destroy(),
   };
 }

@@ -22,7 +22,7 @@ const LONGEST_RETRY_MS = 1_000;
 const DEAF_RETRY_MS = 60_000;
 /** How often the connection is asked for a sign of life, in times that an answer may take. */
 const PULSE = 5;
-const LONGEST_GOODBYE_MS = 200;
+const LONGEST_CLOSING_MS = 200;
 
 interface Connections {
   /** The one that listens. */
@@ -52,7 +52,7 @@ export class Notifications implements SqlNotifications {
   #pulse: NodeJS.Timeout | undefined;
   readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
   #end: (() => void) | undefined;
-  #standing: Promise<void> = Promise.resolve();
+  #subscription: Promise<void> = Promise.resolve();
 
   constructor(connections: Connections, settings: ProbeSettings, watching: WaiterRegistry, poller: Poller) {
     this.#connections = connections;
@@ -76,7 +76,7 @@ export class Notifications implements SqlNotifications {
   begin(): void {
     if (this.#begun) return;
     this.#begun = true;
-    this.#standing = this.#stand();
+    this.#subscription = this.#subscribe();
   }
 
   /** The server that it listens to has turned out to be read-only: the locks are on another one by now. */
@@ -91,14 +91,14 @@ export class Notifications implements SqlNotifications {
     this.#end?.();
     // The caller does not wait for a message of ours, nor for a server that does not answer.
     this.#probe.came();
-    const goodbye = this.#standing.then(() => this.#connections.listener.end()).catch(ignore);
+    const closing = this.#subscription.then(() => this.#connections.listener.end()).catch(ignore);
     await Promise.race([
-      goodbye,
-      new Promise((resolve) => startTimer(() => resolve(undefined), LONGEST_GOODBYE_MS)),
+      closing,
+      new Promise((resolve) => startTimer(() => resolve(undefined), LONGEST_CLOSING_MS)),
     ]);
   }
 
-  async #stand(): Promise<void> {
+  async #subscribe(): Promise<void> {
     let isDeaf = false;
     try {
       await this.#listen(await this.#connections.listener.lend());
@@ -111,7 +111,7 @@ export class Notifications implements SqlNotifications {
     // It was reset when the subscription stood, so one that breaks later is soon made anew.
     const delayMs = isDeaf ? DEAF_RETRY_MS : this.#backoff.failedMs();
     this.#retry = startTimer(() => {
-      this.#standing = this.#stand();
+      this.#subscription = this.#subscribe();
     }, delayMs).unref();
   }
 

@@ -55,7 +55,7 @@ interface OwnSql {
   readonly options: Options;
 }
 
-/** What a URL says, in the words of the library. */
+/** What a URL says, as options of the library. */
 export interface PostgresJsAddress {
   readonly hosts: readonly Host[];
   readonly user: string;
@@ -141,7 +141,7 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
       ...options,
       host: [host.host],
       port: [host.port],
-      // Which server can write is asked by us, as with every library.
+      // Which server can write we ask ourselves, as with every library.
       target_session_attrs: null,
       max: 1,
       idle_timeout: null,

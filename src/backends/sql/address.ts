@@ -9,7 +9,7 @@ import { LONGEST_CONNECT_MS } from "./parameters.js";
 
 /** Options that every database server has. */
 export interface ServerOptions {
-  /** PEM texts, for TLS: who signed the server, and who we are. */
+  /** PEM texts, for TLS: the authority that signed the server's certificate, and our own certificate and key. */
   readonly tls?: TlsOptions | undefined;
   /** `"create"` what is missing in the database, or only `"verify"` that it is there; `"create"` if not given. */
   readonly schema?: "create" | "verify" | undefined;

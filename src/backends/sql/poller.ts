@@ -30,7 +30,7 @@ export class Poller {
   /** How many claims were ahead when a name was last looked at. */
   readonly #ahead = new Map<string, number>();
   /** About how many claims of a name it asks, where more than one was granted: readers and permits come in together. */
-  readonly #abreast = new Map<string, number>();
+  readonly #perName = new Map<string, number>();
 
   constructor(connection: SqlConnection, waiters: WaiterRegistry) {
     this.#connection = connection;
@@ -126,7 +126,7 @@ export class Poller {
       const first: Watched[] = [];
       for (const watched of group) {
         if (watched.notified) continue;
-        const most = this.#abreast.get(watched.name) ?? 1;
+        const most = this.#perName.get(watched.name) ?? 1;
         if (first.length === most && watched.ticket > (first[most - 1] as Watched).ticket) continue;
         const after = first.findIndex(({ ticket }) => watched.ticket < ticket);
         first.splice(after === -1 ? first.length : after, 0, watched);
@@ -154,10 +154,10 @@ export class Poller {
         first.add(name);
         moved ||= number !== this.#ahead.get(name);
         this.#ahead.set(name, number);
-        this.#abreast.set(name, Math.min((this.#abreast.get(name) ?? 1) * 2, MOST_PER_NAME));
+        this.#perName.set(name, Math.min((this.#perName.get(name) ?? 1) * 2, MOST_PER_NAME));
       }
       // A claim behind one that has to wait has to wait, too.
-      if (number > 0) this.#abreast.delete(name);
+      if (number > 0) this.#perName.delete(name);
       if (number > 0 || state !== "waiting") continue;
       this.#waiters.tell(id);
       moved = true;
@@ -166,7 +166,7 @@ export class Poller {
     for (const name of this.#ahead.keys()) {
       if (this.#waiters.waiting.has(name)) continue;
       this.#ahead.delete(name);
-      this.#abreast.delete(name);
+      this.#perName.delete(name);
     }
     return moved;
   }

@@ -42,7 +42,7 @@ export function readAnswer(row: Row | undefined): Answer {
     case "gone":
       return goneOf(row);
     default:
-      throw strange();
+      throw notOurs();
   }
 }
 
@@ -53,7 +53,7 @@ export function readRenewal(row: Row | undefined): Renewal {
   if (verdict === "waiting")
     return { state: verdict, remainingMs: remainingMs(), changeInMs: msOf(row, "change_us") };
   if (verdict === "gone") return goneOf(row);
-  throw strange();
+  throw notOurs();
 }
 
 export function readRecord(name: string, row: Row): ClaimRecord & { readonly capacity: number } {
@@ -112,11 +112,11 @@ export function readBy<T>(read: (value: unknown) => T, value: unknown): T {
   try {
     return read(value);
   } catch (cause) {
-    throw strange(cause);
+    throw notOurs(cause);
   }
 }
 
-function strange(cause: unknown = unlike("a verdict")): Error {
+function notOurs(cause: unknown = unlike("a verdict")): Error {
   return backendError("the answer is not one of our routines'. Were they changed?", {
     retryable: false,
     cause,

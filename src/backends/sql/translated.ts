@@ -26,7 +26,7 @@ const FUNCTIONS = ["text", "utf8", "jsonlist", "routine"] as const;
 /** `@word`, with what stands in parentheses right behind it, or `:variable`; but not `@@variable`, `::type` or `:=`. */
 const OPEN = /(?<![@\w])@(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?|(?<![:\w]):([a-z]\w*)/g;
 
-/** SQL that is written for all databases, in the words of one. */
+/** SQL that is written for all databases, as one of them takes it. */
 export function translated(source: string, dialect: Dialect): string {
   const { rewrites = [] } = dialect;
   const rewritten = rewrites.reduce((text, [pattern, word]) => text.replace(pattern, word), source);
@@ -39,7 +39,7 @@ export function translated(source: string, dialect: Dialect): string {
       if (word === "asked" && inside !== undefined) return dialect.asked(inside.split(", "));
       const name = FUNCTIONS.find((known) => known === word);
       if (name === undefined || inside === undefined || dialect[name] === undefined)
-        throw new Error(`this database has no words for @${word}`);
+        throw new Error(`this database does not know @${word}`);
       return dialect[name](translated(inside, dialect));
     },
   );
