@@ -5,7 +5,7 @@ export const DATABASE_BUGS: readonly Bug[] = [
     name: "a database that lets newcomers in whoever is ahead",
     edits: [
       {
-        file: "backends/sql/sql.generated.js",
+        file: "backends/sql/routines.generated.js",
         find: "WHEN :mine = 0 AND :ahead + :weight <= :capacity THEN 'granted'",
         replace: "WHEN :mine = 0 THEN 'granted'",
       },
@@ -16,7 +16,7 @@ export const DATABASE_BUGS: readonly Bug[] = [
     name: "a database that gives one ticket to two",
     edits: [
       {
-        file: "backends/sql/sql.generated.js",
+        file: "backends/sql/routines.generated.js",
         find: "SET last_ticket = greatest(last_ticket + 1, @wall,",
         replace: "SET last_ticket = greatest(last_ticket, 0,",
       },
@@ -30,7 +30,7 @@ export const DATABASE_BUGS: readonly Bug[] = [
     name: "a database that takes tokens back when its clock is behind",
     edits: [
       {
-        file: "backends/sql/sql.generated.js",
+        file: "backends/sql/routines.generated.js",
         find: "THEN :floor ELSE 0 END",
         replace: "THEN 0 ELSE 0 END",
         times: 2,

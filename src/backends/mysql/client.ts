@@ -2,10 +2,9 @@ import { invalidOption } from "../../core/errors.js";
 import { describeHosts, type Host } from "../../engine-kit/address.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { TlsSettings } from "../../engine-kit/tls.js";
-import type { DatabaseAddress } from "../sql/address.js";
+import { type DatabaseAddress, Hosts } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
-import { Hosts } from "../sql/hosts.js";
-import { borrowedPool, type Pool, stopPatience } from "../sql/pool.js";
+import { borrowedPool, type Pool, stopTimeout } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
 import { ENGINE } from "./errors.js";
 import {
@@ -36,7 +35,7 @@ function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: num
   };
 }
 
-/** In the words of the library, which checks by itself whom a certificate names. */
+/** As the library takes it, which checks by itself which host a certificate names. */
 function secured({ verify, ...texts }: TlsSettings) {
   return { ...texts, rejectUnauthorized: verify !== "nothing", verifyIdentity: verify === "full" };
 }
@@ -76,7 +75,7 @@ async function openOwn(
   const client = make();
   client.on("error", lost);
   client.on("end", lost);
-  const stopping = stopPatience(timeoutMs);
+  const stopping = stopTimeout(timeoutMs);
   const opened = async () => {
     await connected(client);
     client.query(limits, () => {});
@@ -106,7 +105,7 @@ async function openOwn(
 function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLike> {
   const own = "promise" in pool && typeof pool.promise === "function" ? pool.promise() : pool;
   const promised = own as MysqlPromisePool;
-  const stopping = stopPatience(timeoutMs);
+  const stopping = stopTimeout(timeoutMs);
   // Asked once per connection of the pool, which is in what it hands out.
   const identities = new WeakMap<object, ServerIdentity>();
   const keyOf = (connection: MysqlConnectionLike) => connection.connection ?? connection;

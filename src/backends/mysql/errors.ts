@@ -12,7 +12,7 @@ const UNREACHABLE = "Is the server running, and reachable from here?";
 const LOGIN =
   "Check the user name and the password. A user who has to use TLS needs ?sslmode=require in the URL.";
 
-/** What the server's numbers mean to whoever runs the program. */
+/** What the server's numbers mean to the operator of the program. */
 const ADVICE: Readonly<Record<number, string>> = {
   1044: RIGHTS,
   1142: RIGHTS,
@@ -96,9 +96,9 @@ export function charsetError(found: string): LockError {
   );
 }
 
-export function busyError(prefix: string, patienceS: number): LockError {
+export function busyError(prefix: string, waitedS: number): LockError {
   return backendError(
-    `somebody else has been making the tables "${prefix}_…" for ${patienceS} s. Is a process stuck there?`,
+    `another process has been making the tables "${prefix}_…" for ${waitedS} s. Is it stuck there?`,
     { retryable: true },
   );
 }

@@ -3,10 +3,15 @@ import { installed } from "../../engine-kit/client-library.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
+import type { Driver } from "../sql/driver.js";
 import { PooledConnection } from "../sql/pooled-connection.js";
-import { migration as migrationOf } from "./dialect.js";
-import { mysqlDriver } from "./driver.js";
-import { type MysqlOptions, readMysqlOptions } from "./options.js";
+import type { Routine } from "../sql/routines.js";
+import { openPool } from "./client.js";
+import { callOf, migration as migrationOf, rowsOf } from "./dialect.js";
+import { ENGINE, explain, meaningOf } from "./errors.js";
+import { AS_USUAL, type MysqlSession } from "./library.js";
+import { type MysqlOptions, type MysqlSettings, readMysqlOptions } from "./options.js";
+import { schemaDriver } from "./schema.js";
 
 export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./library.js";
 export type { MysqlOptions } from "./options.js";
@@ -22,7 +27,7 @@ const TRAITS: Traits = {
   caveats: [
     "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.",
     "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
-    "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot ring.",
+    "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify.",
   ],
 };
 
@@ -38,7 +43,31 @@ export function mysql(options: MysqlOptions = {}): Backend {
   });
 }
 
-/** What `schema: "create"` would run, to be read, and run by somebody who may. */
+/** What `schema: "create"` would run, to be read, and to be run by a user who has the rights. */
 export function migration(prefix = "locktender"): string {
   return migrationOf(readPrefix(prefix));
+}
+
+function mysqlDriver(settings: MysqlSettings): Driver<MysqlSession> {
+  const { prefix } = settings;
+  const texts = new Map<Routine, string>();
+  const textOf = (routine: Routine) => {
+    const text = texts.get(routine) ?? callOf(prefix, routine);
+    texts.set(routine, text);
+    return text;
+  };
+  return {
+    engine: ENGINE,
+    renewalsPerCall: 100,
+    open: () => openPool(settings),
+    call: async (session, routine, values) => {
+      // The library would send a bigint as a number that is not exact.
+      const sent = values.map((value) => (typeof value === "bigint" ? String(value) : value));
+      const [results] = await session.execute({ sql: textOf(routine), values: sent, ...AS_USUAL });
+      return rowsOf(results);
+    },
+    meaningOf,
+    explain,
+    schema: schemaDriver(prefix),
+  };
 }

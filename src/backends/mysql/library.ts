@@ -44,7 +44,7 @@ export function isMysqlPool(pool: unknown): pool is MysqlPoolLike {
   return hasMethods(pool, ["promise"]) || hasMethods(partOf(pool, "pool"), ["getConnection"]);
 }
 
-/** A connection, whoever keeps it. */
+/** A connection, of ours or of the caller's pool. */
 export type MysqlSession = Pick<MysqlConnectionLike, "execute" | "query">;
 
 /** A connection of `mysql2`, as it is made, with what it takes to keep it. */
@@ -65,7 +65,7 @@ interface MysqlLibrary {
 
 export const LOWEST_VERSIONS: LowestVersions<"mysql2"> = { mysql2: "3.9.0" };
 
-/** The library is only needed by those who use this engine by URL. */
+/** The library is only needed where the caller gives a URL, and no pool. */
 export async function library(): Promise<MysqlLibrary> {
   const module = await mysql2();
   if (module === undefined) {

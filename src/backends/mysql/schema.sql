@@ -7,14 +7,14 @@
 -- Times are microseconds since 1970 in UTC by the server's clock, and so are tickets, or more. Names are bytes:
 -- a collation would make "order", "Order" and "order " one name.
 
--- What is remembered of a name while nobody is there: its last ticket, so that tokens only grow. Whoever changes
--- anything about a name locks its row first.
+-- What is remembered of a name while it has no claims: its last ticket, so that tokens only grow. A transaction that
+-- changes anything about a name locks its row first.
 CREATE TABLE IF NOT EXISTS @resources (
   name VARBINARY(255) NOT NULL PRIMARY KEY,
   last_ticket BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
--- The queue of each name. Who is granted is not stored: it follows from ticket, weight and capacity.
+-- The queue of each name. Which claims are granted is not stored: it follows from ticket, weight and capacity.
 CREATE TABLE IF NOT EXISTS @claims (
   name VARBINARY(255) NOT NULL,
   ticket BIGINT NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS @claims (
   has_left INT NOT NULL,
   owner TEXT CHARACTER SET utf8mb4 NOT NULL,
   note TEXT CHARACTER SET utf8mb4 NOT NULL,
-  -- For databases that can ring; always empty here.
+  -- For databases that can notify; always empty here.
   bell VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   PRIMARY KEY (name, ticket)
 ) ENGINE = InnoDB;

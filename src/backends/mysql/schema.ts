@@ -1,16 +1,15 @@
 import { createHash } from "node:crypto";
 import type { LockError } from "../../core/errors.js";
-import type { Row } from "../sql/connection.js";
-import type { SchemaDriver } from "../sql/driver.js";
+import type { Row, SchemaDriver } from "../sql/driver.js";
 import { missingSchema, ReadOnlyServerError } from "../sql/errors.js";
 import { procedureName, quoted, rowsOf, statements } from "./dialect.js";
 import { busyError, charsetError, ENGINE, isWritable, meaningOf } from "./errors.js";
 import { AS_USUAL, type MysqlSession } from "./library.js";
 
-/** How long one waits for others who make the tables, in seconds. */
-const PATIENCE_S = 10;
+/** How long a process waits for another one that makes the tables, in seconds. */
+const LONGEST_WAIT_S = 10;
 
-/** Asked directly: a routine has the character set of whoever made it. */
+/** Asked directly: a routine has the character set of the connection that made it. */
 const SETTINGS = "SELECT @@character_set_client AS charset, @@global.read_only AS read_only";
 
 async function ask(session: MysqlSession, sql: string): Promise<Row | undefined> {
@@ -50,7 +49,7 @@ async function unusable(session: MysqlSession, where: string): Promise<LockError
   return isWritable(row?.read_only) ? undefined : new ReadOnlyServerError(ENGINE, where);
 }
 
-/** One at a time. Nothing of it can be undone as a whole, so each statement may be repeated. */
+/** One process at a time. Nothing of it can be undone as a whole, so each statement may be repeated. */
 async function create(
   prefix: string,
   session: MysqlSession,
@@ -61,8 +60,8 @@ async function create(
     "SELECT @@sql_mode AS mode, @@collation_connection AS collation, DATABASE() AS named",
   );
   const lock = lockName(String(before?.named), prefix);
-  const mine = await run(`SELECT GET_LOCK(${lock}, ${PATIENCE_S}) AS got`);
-  if (Number(mine?.got) !== 1) throw busyError(prefix, PATIENCE_S);
+  const mine = await run(`SELECT GET_LOCK(${lock}, ${LONGEST_WAIT_S}) AS got`);
+  if (Number(mine?.got) !== 1) throw busyError(prefix, LONGEST_WAIT_S);
   const restore = async () => {
     await run(`DO RELEASE_LOCK(${lock})`);
     await run(`SET SESSION sql_mode = '${before?.mode}', collation_connection = '${before?.collation}'`);

@@ -71,12 +71,12 @@ export class RequestStopper {
       client = await this.#open;
       return await requestTimeout.bound(killOn(client.promise(), thread), asIs, noAnswer);
     } catch (error) {
-      // A server that has no connection left is there.
+      // A server that has no connection left is reachable.
       return isServers(error) ? "told" : "unreachable";
     } finally {
       if (--this.#users === 0) {
         this.#open = undefined;
-        if (client !== undefined) await goodbye(client, requestTimeout);
+        if (client !== undefined) await closeWithin(client, requestTimeout);
       }
     }
   }
@@ -94,7 +94,7 @@ async function opened(make: () => OwnClient, requestTimeout: RequestTimeout): Pr
   }
 }
 
-async function goodbye(client: OwnClient, requestTimeout: RequestTimeout): Promise<void> {
+async function closeWithin(client: OwnClient, requestTimeout: RequestTimeout): Promise<void> {
   await requestTimeout.bound(closed(client, false), asIs, noAnswer).catch(() => client.stream.destroy());
 }
 

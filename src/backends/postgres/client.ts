@@ -3,14 +3,12 @@ import { describeHosts, type Host } from "../../engine-kit/address.js";
 import { refuseOlder } from "../../engine-kit/client-library.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { socketTls } from "../../engine-kit/tls.js";
-import type { DatabaseAddress } from "../sql/address.js";
+import { type DatabaseAddress, Hosts } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
-import { Hosts } from "../sql/hosts.js";
-import { borrowedPool, type Lent, ordered, type Pool, stopPatience } from "../sql/pool.js";
+import { borrowedPool, type Lent, ordered, type Pool, stopTimeout } from "../sql/pool.js";
 import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
-import { NEEDS_PG, requireChannelBinding } from "./channel-binding.js";
 import { ENGINE, SILENT } from "./errors.js";
-import { guarded } from "./guarded.js";
+import { guarded, NEEDS_PG, requireChannelBinding } from "./guarded.js";
 import {
   type Connector,
   isPooledClient,
@@ -44,7 +42,7 @@ export interface ListenerPool {
 
 const ignore = () => {};
 
-/** Whom a URL names, and where. */
+/** The user that a URL names, and the database. */
 function loginOf({ username, password, database }: DatabaseAddress) {
   return {
     user: username ?? "postgres",
@@ -88,7 +86,7 @@ async function pgConnector(address: DatabaseAddress): Promise<Connector | undefi
     make,
     cancel: (client, host, requestTimeout) =>
       sendCancel(make(host, requestTimeout.timeoutMs), client as PgClient, requestTimeout),
-    // In the middle of a question the library does not say goodbye.
+    // In the middle of a question the library does not tell the server that it leaves.
     destroy: (client) => (client as PgClient).connection?.stream.destroy(),
   };
 }
@@ -138,7 +136,7 @@ async function ownPool(
   onLibrary(connector.library);
   const hosts = new Hosts(address.hosts);
   const share = new RequestTimeout(hosts.shareOf(connectMs));
-  const stopping = { ender: new SessionEnder(), requestTimeout: stopPatience(timeoutMs) };
+  const stopping = { ender: new SessionEnder(), requestTimeout: stopTimeout(timeoutMs) };
   const open = (lost: () => void) =>
     hosts.open(lost, (host, onLost) => openOwn(connector, host, share, stopping, onLost));
   return new SmallPool({ most, timeoutMs }, open, () => closedError(ENGINE));
@@ -211,7 +209,7 @@ async function openOwn(
 }
 
 function poolOf(pool: PgPoolLike, timeoutMs: number): Pool<PgPooledClient> {
-  const stopping = { ender: new SessionEnder(), requestTimeout: stopPatience(timeoutMs) };
+  const stopping = { ender: new SessionEnder(), requestTimeout: stopTimeout(timeoutMs) };
   // Asked once per connection of the pool.
   const sessions = new WeakMap<PgPooledClient, ServerSession | undefined>();
   return borrowedPool({

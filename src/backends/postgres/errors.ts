@@ -22,7 +22,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [ENDED, ENDED_POOL],
 ];
 
-/** What SQLSTATEs mean to whoever runs the program; the first that fits. */
+/** What SQLSTATEs mean to the operator of the program; the first that fits. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^28/, "Check the user name and the password."],
   [/^3D/, "Create the database, or name another one."],

@@ -3,16 +3,19 @@ import { installed } from "../../engine-kit/client-library.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { readPrefix } from "../sql/address.js";
 import { SqlBackend } from "../sql/backend.js";
+import type { Driver } from "../sql/driver.js";
 import type { Poller } from "../sql/poller.js";
 import type { Lent } from "../sql/pool.js";
 import { PooledConnection } from "../sql/pooled-connection.js";
+import { type Routine, routineName } from "../sql/routines.js";
 import type { WaiterRegistry } from "../sql/waiter-registry.js";
-import { type ListenerPool, listenerPool } from "./client.js";
-import { migration as migrationOf } from "./dialect.js";
-import { postgresDriver } from "./driver.js";
-import type { PgClientLike } from "./library.js";
+import { type ListenerPool, listenerPool, openPool } from "./client.js";
+import { callOf, columnsOf, migration as migrationOf, rowsOf } from "./dialect.js";
+import { ENGINE, explain, isUnprepared, meaningOf } from "./errors.js";
+import { AS_TEXTS, type PgClientLike, type PgQuery, type PgSession } from "./library.js";
 import { Notifications } from "./notifications.js";
 import { type PostgresOptions, type PostgresSettings, readPostgresOptions } from "./options.js";
+import { schemaDriver } from "./schema.js";
 
 export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery, PgSession } from "./library.js";
 export type { PostgresOptions } from "./options.js";
@@ -51,7 +54,7 @@ export function postgres(options: PostgresOptions = {}): Backend {
   });
 }
 
-/** What `schema: "create"` would run, to be read, and run by somebody who may. */
+/** What `schema: "create"` would run, to be read, and to be run by a user who has the rights. */
 export function migration(prefix = "locktender"): string {
   return migrationOf(readPrefix(prefix));
 }
@@ -78,5 +81,46 @@ function traitsOf(notifications: boolean, { listen: wanted, target }: PostgresSe
           ]),
       ...tlsCaveats(target.address?.tls),
     ],
+  };
+}
+
+/** `onLibrary` is told which library was chosen to make connections of ours. */
+function postgresDriver(settings: PostgresSettings, onLibrary: (name: string) => void): Driver<PgSession> {
+  const { target, prefix } = settings;
+  const calls = new Map<Routine, PgQuery>();
+  // A statement that stays prepared is state of the session: not in a pool of the caller's, or behind a pooler.
+  let prepares = target.pool === undefined;
+  const known = (routine: Routine) => {
+    const found = calls.get(routine);
+    if (found !== undefined) return found;
+    const made = {
+      text: callOf(prefix, routine),
+      types: AS_TEXTS,
+      columns: columnsOf(routine),
+      // Behind a pooler a name may be known from another client of ours: the same name must mean the same text.
+      ...(prepares ? { name: `${prefix} ${routineName(routine.name)}` } : undefined),
+    };
+    calls.set(routine, made);
+    return made;
+  };
+  return {
+    engine: ENGINE,
+    renewalsPerCall: 500,
+    open: () => openPool(settings, onLibrary),
+    call: (client, routine, values) => {
+      return client.query({ ...known(routine), values }).then(
+        (result) => rowsOf(routine, result),
+        (error: unknown) => {
+          if (prepares && isUnprepared(error)) {
+            prepares = false;
+            calls.clear();
+          }
+          throw error;
+        },
+      );
+    },
+    meaningOf,
+    explain,
+    schema: schemaDriver(prefix),
   };
 }

@@ -79,12 +79,12 @@ export interface Connector {
   make(host: Host, timeoutMs: number): OwnClient;
   /** Sends a cancel request for what runs on it, which takes none of the server's connections. */
   cancel(client: OwnClient, host: Host, requestTimeout: RequestTimeout): Promise<Stop>;
-  /** Without a goodbye. */
+  /** Cuts the connection off, without telling the server. */
   destroy(client: OwnClient): void;
 }
 
 /** A client of `pg`, as its library makes it. */
-export interface PgClient extends OwnClient, CancelTarget, CancelCourier {
+export interface PgClient extends OwnClient, CancelTarget, CancelSender {
   /** As it was asked for; versions before 8.14 do not have it. */
   readonly enableChannelBinding?: boolean;
 }
@@ -93,14 +93,14 @@ interface PgLibrary {
   readonly Client: new (config: object) => PgClient;
 }
 
-/** What the server knows a connection by: whoever has both may cancel what runs on it. */
+/** What the server knows a connection by: a client that has both may cancel what runs on it. */
 export interface CancelTarget {
   readonly processID?: number | null;
   readonly secretKey?: number | null;
 }
 
 /** What a client of `pg` brings along to send a cancel request, before it is connected itself. */
-export interface CancelCourier {
+export interface CancelSender {
   readonly connection?: PgWire;
   readonly host?: string;
   readonly port?: number;

@@ -1,16 +1,19 @@
+import { randomBytes } from "node:crypto";
+import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
 import { Backoff } from "../../engine-kit/backoff.js";
+import { parseForce } from "../../engine-kit/claim-metadata.js";
 import type { SqlNotifications } from "../sql/backend.js";
 import { ReadOnlyServerError } from "../sql/errors.js";
 import type { Poller } from "../sql/poller.js";
 import type { Lent } from "../sql/pool.js";
+import { forceOf } from "../sql/replies.js";
 import type { WaiterRegistry } from "../sql/waiter-registry.js";
 import type { ListenerPool } from "./client.js";
 import { quoted } from "./dialect.js";
 import { ENGINE } from "./errors.js";
 import type { PgClientLike, PgNotification, PgSession } from "./library.js";
-import { newChannel, tellClaim } from "./messages.js";
 import { BoundedAsking, PROBE, Probe, type ProbeSettings } from "./probe.js";
 
 const FIRST_RETRY_MS = 20;
@@ -19,7 +22,7 @@ const LONGEST_RETRY_MS = 1_000;
 const DEAF_RETRY_MS = 60_000;
 /** How often the connection is asked for a sign of life, in times that an answer may take. */
 const PULSE = 5;
-const LONGEST_GOODBYE_MS = 200;
+const LONGEST_CLOSING_MS = 200;
 
 interface Connections {
   /** The one that listens. */
@@ -29,9 +32,9 @@ interface Connections {
 }
 
 /**
- * One connection that listens for the whole process. Whoever lets a claim in rings its process only. Behind a
- * pooler in transaction mode nothing would ever be heard: so each new subscription is tried with a message of
- * our own, and while none stands, the poller looks.
+ * One connection that listens for the whole process. The request by which a claim is granted notifies the process of
+ * that claim only. Behind a pooler in transaction mode no message would ever arrive: so each new subscription is
+ * tried with a message of our own, and while there is none, the poller looks.
  */
 export class Notifications implements SqlNotifications {
   readonly #channel = newChannel();
@@ -49,7 +52,7 @@ export class Notifications implements SqlNotifications {
   #pulse: NodeJS.Timeout | undefined;
   readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
   #end: (() => void) | undefined;
-  #standing: Promise<void> = Promise.resolve();
+  #subscription: Promise<void> = Promise.resolve();
 
   constructor(connections: Connections, settings: ProbeSettings, watching: WaiterRegistry, poller: Poller) {
     this.#connections = connections;
@@ -73,7 +76,7 @@ export class Notifications implements SqlNotifications {
   begin(): void {
     if (this.#begun) return;
     this.#begun = true;
-    this.#standing = this.#stand();
+    this.#subscription = this.#subscribe();
   }
 
   /** The server that it listens to has turned out to be read-only: the locks are on another one by now. */
@@ -88,14 +91,14 @@ export class Notifications implements SqlNotifications {
     this.#end?.();
     // The caller does not wait for a message of ours, nor for a server that does not answer.
     this.#probe.came();
-    const goodbye = this.#standing.then(() => this.#connections.listener.end()).catch(ignore);
+    const closing = this.#subscription.then(() => this.#connections.listener.end()).catch(ignore);
     await Promise.race([
-      goodbye,
-      new Promise((resolve) => startTimer(() => resolve(undefined), LONGEST_GOODBYE_MS)),
+      closing,
+      new Promise((resolve) => startTimer(() => resolve(undefined), LONGEST_CLOSING_MS)),
     ]);
   }
 
-  async #stand(): Promise<void> {
+  async #subscribe(): Promise<void> {
     let isDeaf = false;
     try {
       await this.#listen(await this.#connections.listener.lend());
@@ -108,7 +111,7 @@ export class Notifications implements SqlNotifications {
     // It was reset when the subscription stood, so one that breaks later is soon made anew.
     const delayMs = isDeaf ? DEAF_RETRY_MS : this.#backoff.failedMs();
     this.#retry = startTimer(() => {
-      this.#standing = this.#stand();
+      this.#subscription = this.#subscribe();
     }, delayMs).unref();
   }
 
@@ -141,8 +144,8 @@ export class Notifications implements SqlNotifications {
       }
       this.#backoff.reset();
       this.#poller.enabled = false;
-      // What was sent before we listened is lost: all who have asked before ask again. While it was deaf, they told
-      // the server no channel.
+      // What was sent before we listened is lost: all claims that have asked before ask again. While it was deaf, they
+      // told the server no channel.
       this.#watching.tellAllBefore(wasDeaf ? nowMs() : listeningMs);
       this.#checkHeartbeat(lent, end);
       await broken;
@@ -161,7 +164,7 @@ export class Notifications implements SqlNotifications {
     }
   }
 
-  /** Nothing is sent on it, so a server that fell silent, or is no longer the primary, would go unnoticed. */
+  /** No request uses this connection, so a server that fell silent, or is no longer the primary, would go unnoticed. */
   #checkHeartbeat(lent: Lent<PgClientLike>, end: () => void): void {
     this.#pulse = startTimer(() => {
       this.#mustWrite(lent).then(() => !this.#closed && this.#checkHeartbeat(lent, end), end);
@@ -178,3 +181,26 @@ export class Notifications implements SqlNotifications {
 const ignore = () => {};
 const yes = () => true;
 const no = () => false;
+
+/** Where one process listens. */
+function newChannel(): string {
+  return `locktender_${randomBytes(9).toString("hex")}`;
+}
+
+/** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
+function tellClaim(watching: WaiterRegistry, payload: string): void {
+  const [, digits, id = "", rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(payload) ?? [];
+  if (digits === undefined) return;
+  const ticket = BigInt(digits);
+  const force = rest.startsWith("{") ? forceFrom(rest) : undefined;
+  if (rest === "granted") watching.tell(id, { state: "granted", ticket });
+  else if (rest === "ask") watching.tell(id);
+  else if (force !== undefined) watching.tell(id, { state: "gone", loss: "forced", ticket, ...force });
+}
+
+/** `undefined`: not written by our routines. Every user of the database may notify a channel. */
+function forceFrom(json: string): Force | undefined {
+  const { reason, by } = parseForce(json) ?? {};
+  const force = forceOf(reason, by);
+  return force.reason === undefined ? undefined : { ...force, reason: force.reason };
+}

@@ -27,7 +27,7 @@ export interface PostgresOptions extends ServerOptions {
 
 export interface PostgresSettings extends ServerSettings<PgPoolLike> {
   readonly listen: boolean;
-  /** By whose settings our connections are made; by the URL if there is none. */
+  /** The object whose settings our connections use; without it, they use the URL. */
   readonly sql: PostgresJsSql | undefined;
 }
 

@@ -55,7 +55,7 @@ interface OwnSql {
   readonly options: Options;
 }
 
-/** What a URL says, in the words of the library. */
+/** What a URL says, as options of the library. */
 export interface PostgresJsAddress {
   readonly hosts: readonly Host[];
   readonly user: string;
@@ -141,7 +141,7 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
       ...options,
       host: [host.host],
       port: [host.port],
-      // Which server can write is asked by us, as with every library.
+      // Which server can write we ask ourselves, as with every library.
       target_session_attrs: null,
       max: 1,
       idle_timeout: null,
@@ -180,7 +180,7 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
     columns = [],
     name,
   }: PgQuery): Promise<{ rows: readonly Record<string, unknown>[] }> {
-    // The library would make another connection, which nobody counts or closes.
+    // The library would make another connection, which our pool does not count or close.
     if (this.#isGone) throw brokenError();
     const texts = values.map((value) => (value === null ? null : String(value)));
     const asked = this.#sql.unsafe(text, texts, { prepare: name !== undefined && this.#mayPrepare });

@@ -7,14 +7,14 @@
 -- Times are microseconds since 1970 by the server's clock, and so are tickets, or more. Names compare byte by
 -- byte. A row of resources is rewritten by every claim: the space between them keeps that on the same page.
 
--- What is remembered of a name while nobody is there: its last ticket, so that tokens only grow. Whoever changes
--- anything about a name locks its row first.
+-- What is remembered of a name while it has no claims: its last ticket, so that tokens only grow. A transaction that
+-- changes anything about a name locks its row first.
 CREATE TABLE IF NOT EXISTS @resources (
   name text COLLATE "C" PRIMARY KEY,
   last_ticket bigint NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
--- The queue of each name. Who is granted is not stored: it follows from ticket, weight and capacity.
+-- The queue of each name. Which claims are granted is not stored: it follows from ticket, weight and capacity.
 CREATE TABLE IF NOT EXISTS @claims (
   name text COLLATE "C" NOT NULL,
   ticket bigint NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS @claims (
   has_left integer NOT NULL,
   owner text NOT NULL,
   note text NOT NULL,
-  -- Where its process listens; empty if it cannot.
+  -- The channel on which its process listens; empty if it cannot.
   bell text NOT NULL,
   PRIMARY KEY (name, ticket)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);

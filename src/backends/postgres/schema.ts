@@ -6,11 +6,11 @@ import { migration, quoted } from "./dialect.js";
 import { ENGINE, isolationError } from "./errors.js";
 import { firstRow, type PgSession } from "./library.js";
 
-/** "LKTD": whoever makes the tables waits for others who do. */
+/** "LKTD": a process that makes the tables waits for others that do. */
 const ADVISORY_LOCK = 1_280_005_188;
 
-/** How long one waits for them, in seconds. */
-const PATIENCE_S = 10;
+/** How long it waits for them, in seconds. */
+const LONGEST_WAIT_S = 10;
 
 const SETTINGS =
   "SELECT current_setting('transaction_read_only') AS read_only, current_setting('transaction_isolation') AS isolation";
@@ -49,7 +49,7 @@ async function create(schema: string, client: PgSession, check: (breaking: unkno
   await run("BEGIN");
   try {
     // What is there already is no news, and some libraries print notices.
-    await run(`SET LOCAL lock_timeout = '${PATIENCE_S}s'; SET LOCAL client_min_messages = warning`);
+    await run(`SET LOCAL lock_timeout = '${LONGEST_WAIT_S}s'; SET LOCAL client_min_messages = warning`);
     await run(`SELECT pg_advisory_xact_lock(${ADVISORY_LOCK})`);
     // Using what is not there would end the transaction.
     const there = await firstRow(client, {

@@ -2,7 +2,7 @@ import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { codeOf } from "../sql/errors.js";
 import type { Stop } from "../sql/pool.js";
 import {
-  type CancelCourier,
+  type CancelSender,
   type CancelTarget,
   firstRow,
   type OwnClient,
@@ -71,7 +71,7 @@ export async function stopBorrowed(
   stopping: Stopping,
 ): Promise<Stop> {
   if (typeof pool.Client !== "function") return "absent";
-  const Client = pool.Client as new (options: unknown) => OwnClient & CancelCourier;
+  const Client = pool.Client as new (options: unknown) => OwnClient & CancelSender;
   const make = () => new Client(pool.options);
   const cancel = () => sendCancel(make(), target, stopping.requestTimeout);
   return stopRequest({ cancel, make }, session, attempt, stopping);
@@ -90,11 +90,11 @@ export class SessionEnder {
 
 /** "told" as soon as the server has closed the connection of the cancel request, which it does when it has acted. */
 export function sendCancel(
-  courier: CancelCourier,
+  sender: CancelSender,
   target: CancelTarget,
   requestTimeout: RequestTimeout,
 ): Promise<Stop> {
-  const { connection, host = "", port = 0, ssl } = courier;
+  const { connection, host = "", port = 0, ssl } = sender;
   const { processID, secretKey } = target;
   if (connection === undefined || typeof processID !== "number" || typeof secretKey !== "number") {
     return Promise.resolve("absent");
@@ -144,7 +144,7 @@ async function terminate(
   }
 }
 
-function cutOff(client: OwnClient & CancelCourier & { destroy?(): void }): void {
+function cutOff(client: OwnClient & CancelSender & { destroy?(): void }): void {
   if (client.connection === undefined) client.destroy?.();
   else client.connection.stream.destroy();
 }

@@ -1,14 +1,15 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { type Address, describeHosts, parseAddress } from "../../engine-kit/address.js";
+import { type Address, describeHosts, type Host, parseAddress } from "../../engine-kit/address.js";
 import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../engine-kit/tls.js";
 import { type ParameterTable, withParameters } from "../../engine-kit/url-parameters.js";
+import { ReadOnlyServerError } from "./errors.js";
 import { LONGEST_CONNECT_MS } from "./parameters.js";
 
 /** Options that every database server has. */
 export interface ServerOptions {
-  /** PEM texts, for TLS: who signed the server, and who we are. */
+  /** PEM texts, for TLS: the authority that signed the server's certificate, and our own certificate and key. */
   readonly tls?: TlsOptions | undefined;
   /** `"create"` what is missing in the database, or only `"verify"` that it is there; `"create"` if not given. */
   readonly schema?: "create" | "verify" | undefined;
@@ -151,4 +152,43 @@ function readDatabaseUrl(
     throw invalidOption(`${engine}: a Unix socket has no TLS. Leave sslmode and tls out.`);
   }
   return { ...address, database: (database ?? decodeURIComponent(path)) || undefined, tls, parameters };
+}
+
+/** The hosts of a URL. One that could write is tried first from then on. */
+export class Hosts {
+  readonly #hosts: readonly Host[];
+  #first = 0;
+
+  constructor(hosts: readonly Host[]) {
+    this.#hosts = hosts;
+  }
+
+  /** The time that each of them gets, so that one that is silent does not use it up. */
+  shareOf(timeoutMs: number): number {
+    return Math.ceil(timeoutMs / this.#hosts.length);
+  }
+
+  /** Opens a connection to the first host that lets it. Only that one can be `lost`. */
+  async open<T>(lost: () => void, open: (host: Host, lost: () => void) => Promise<T>): Promise<T> {
+    const number = this.#hosts.length;
+    let failure: unknown;
+    for (let tried = 0; tried < number; tried++) {
+      const at = (this.#first + tried) % number;
+      try {
+        const tells = { isOpen: false, isLost: false };
+        const opened = await open(this.#hosts[at] as Host, () => {
+          tells.isLost = true;
+          if (tells.isOpen) lost();
+        });
+        tells.isOpen = true;
+        if (tells.isLost) lost();
+        this.#first = at;
+        return opened;
+      } catch (error) {
+        // That one of them is a replica says more than that others are down.
+        if (!(failure instanceof ReadOnlyServerError)) failure = error;
+      }
+    }
+    throw failure;
+  }
 }

@@ -14,20 +14,19 @@ import type {
 import type { Owner } from "../../core/claim.js";
 import { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { SqlCells } from "./cells.js";
-import type { SqlConnection } from "./connection.js";
+import type { SqlConnection } from "./driver.js";
 import { Poller } from "./poller.js";
-import { inOrder, listOf, us } from "./renewals.js";
-import { bitOf, encodeText, readAnswer, readRecord, readRenewal, textOf } from "./replies.js";
-import { claim, leave, names, records, renew } from "./routines.js";
+import { bitOf, encodeText, readAnswer, readRecord, readRenewal, textOf, us } from "./replies.js";
+import { claim, names, records, release, renew } from "./routines.generated.js";
 import { Sweeper } from "./sweeper.js";
 import { WaiterRegistry } from "./waiter-registry.js";
 
 const NAMES_PER_PAGE = 200;
 const NO_LIMIT = 2 ** 31 - 1;
 
-/** Rings claims of this process from outside; where there is none, the poller does all of it. */
+/** Notifies claims of this process; where there is none, the poller does all of it. */
 export interface SqlNotifications {
-  /** What is written into claims, for others to ring; empty if they cannot. */
+  /** What is written into claims, for other processes to notify this one; empty if they cannot. */
   readonly channel: string;
   begin?(): void;
   close(): Promise<void>;
@@ -41,7 +40,7 @@ export interface SqlParts {
   readonly notifications?: (waiters: WaiterRegistry, poller: Poller) => SqlNotifications;
 }
 
-/** The six operations on any database that runs our routines. */
+/** The operations of a backend on any database that runs our routines. */
 export class SqlBackend implements Backend {
   readonly cells: CellStore;
   readonly #parts: SqlParts;
@@ -110,7 +109,7 @@ export class SqlBackend implements Backend {
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     const force = typeof ending === "object" ? ending : undefined;
     const kind = ending === undefined ? 0 : force === undefined ? 1 : 2;
-    const [row] = await this.#connection.call(leave, [
+    const [row] = await this.#connection.call(release, [
       ...[claim.name, claim.id, kind === 0 ? 1 : 0, kind],
       force === undefined ? null : encodeText(force.reason),
       force?.by === undefined ? null : encodeText(force.by),
@@ -150,9 +149,9 @@ export class SqlBackend implements Backend {
     return { name, capacity: first.capacity, claims: claims.map(({ capacity: _, ...claim }) => claim) };
   }
 
-  watch(claim: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
+  watch(claim: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
     this.#notifications?.begin?.();
-    return this.#waiters.watch(claim, ring);
+    return this.#waiters.watch(claim, notify);
   }
 
   async close(): Promise<void> {
@@ -162,7 +161,7 @@ export class SqlBackend implements Backend {
     await this.#connection.close();
   }
 
-  /** A connection has one owner for all its claims: it is put into words once. */
+  /** A connection has one owner for all its claims: it is written as text once. */
   #ownerText(owner: Owner): string {
     const known = this.#owners.get(owner);
     if (known !== undefined) return known;
@@ -170,4 +169,39 @@ export class SqlBackend implements Backend {
     this.#owners.set(owner, text);
     return text;
   }
+}
+
+/** A claim of the list that `renew` walks over. */
+interface ListedRenewal {
+  readonly name: string;
+  readonly id: string;
+  readonly ticket: string;
+  readonly ttl_us: number;
+  /** The only one of its name; or the first of several, for which those of the name are looked at together. */
+  readonly is_alone: 0 | 1;
+  readonly is_first: 0 | 1;
+}
+
+/** By name and ticket, which is the order in which every request locks claims: so there is no deadlock. */
+function inOrder<T extends { readonly request: RenewRequest }>(renewals: readonly T[]): T[] {
+  return [...renewals].sort(({ request: a }, { request: b }) => {
+    if (a.name !== b.name) return a.name < b.name ? -1 : 1;
+    return a.ticket < b.ticket ? -1 : a.ticket > b.ticket ? 1 : 0;
+  });
+}
+
+/** Of claims in order. */
+function listOf(claims: readonly RenewRequest[]): readonly ListedRenewal[] {
+  return claims.map(({ name, id, ticket, ttlMs }, index) => {
+    const follows = claims[index - 1]?.name === name;
+    const alone = !follows && claims[index + 1]?.name !== name;
+    return {
+      name,
+      id,
+      ticket: String(ticket),
+      ttl_us: us(ttlMs),
+      is_alone: alone ? 1 : 0,
+      is_first: follows || alone ? 0 : 1,
+    };
+  });
 }

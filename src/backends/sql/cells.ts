@@ -1,9 +1,8 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
-import type { SqlConnection } from "./connection.js";
-import { us } from "./renewals.js";
-import { bitOf, textOf, ticketOf } from "./replies.js";
-import { readCell, writeCell } from "./routines.js";
+import type { SqlConnection } from "./driver.js";
+import { bitOf, textOf, ticketOf, us } from "./replies.js";
+import { readCell, writeCell } from "./routines.generated.js";
 import type { Sweeper } from "./sweeper.js";
 
 export class SqlCells implements CellStore {

@@ -1,13 +1,26 @@
 import type { LockError } from "../../core/errors.js";
-import type { Row, SqlValue } from "./connection.js";
 import type { Pool } from "./pool.js";
-import type { Routine } from "./routine.js";
+import type { Routine } from "./routines.js";
+
+/** A row of an answer, by column. Numbers may come as texts. */
+export type Row = Readonly<Record<string, unknown>>;
+
+export type SqlValue = string | number | bigint | null;
+
+/** The way to a database. Everything is bounded in time, and fails with a `LockError`. */
+export interface SqlConnection {
+  /** How many claims are renewed by one call. */
+  readonly renewalsPerCall: number;
+  /** One round trip, one transaction. `onSent` is called when a connection was free for it. */
+  call(routine: Routine, values: readonly SqlValue[], onSent?: () => void): Promise<readonly Row[]>;
+  close(): Promise<void>;
+}
 
 /** What an error of the library or the server says about the next step. */
 export type Meaning =
   /** The connection cannot be used again. */
   | "broken"
-  /** Two that were in each other's way: all of it was undone, and it is worth another try. */
+  /** Two transactions were in each other's way: this one was undone as a whole, and is worth another try. */
   | "collision"
   /** Refused as a whole, because what was prepared is no longer so: worth another try at once. */
   | "stale"
@@ -17,7 +30,7 @@ export type Meaning =
   | "read-only"
   | "other";
 
-/** What an error means to whoever runs the program. */
+/** What an error means to the operator of the program. */
 export interface Explanation {
   /** Whether the server itself has said it. */
   readonly isServers: boolean;
@@ -26,7 +39,7 @@ export interface Explanation {
   readonly advice: string | undefined;
 }
 
-/** All that a database has to bring along, besides the words of its SQL, to be reached through connections. */
+/** All that a database has to bring along, besides its dialect of SQL, to be reached through connections. */
 export interface Driver<Connection> {
   /** What it is called in messages. */
   readonly engine: string;

@@ -4,7 +4,7 @@ import { asError } from "../../core/shape.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
 import type { Explanation } from "./driver.js";
 
-/** An error of the library or the server, for whoever runs the program. */
+/** An error of the library or the server, for the operator of the program. */
 export function explained(
   engine: string,
   where: string,
@@ -72,7 +72,7 @@ export function closedError(engine: string): LockError {
   return new LockError("closed", `the connection to ${engine} is closed.`);
 }
 
-/** `lack` says what is not there, `module` who prints the migration. */
+/** `lack` says what is not there, `module` which module prints the migration. */
 export function missingSchema(lack: string, prefix: string, module: string): LockError {
   return new LockError(
     "unsupported",

@@ -1,11 +1,18 @@
--- For a process that cannot be rung: whose turn it is by now, and who was taken away. One question for all its
--- claims. Of those that wait at a name it asks about its first only, or about a few if they may come in together.
+-- For a process that the server cannot notify: which of its claims are granted by now, and which were taken away.
+-- One question for all its claims. Of its claims that wait at a name it asks about the first only, or about a few if
+-- they may be granted together.
 --
--- In:      :list (a JSON array of {name, ticket}), :now_us
--- Out:     one row per claim that was asked about: `kind` ("line"), `name`, `ticket`, `ahead` (0 if its turn has
---          come, else how many are ahead, plus 1); and one row per claim that was taken away in the last
---          minute: `kind` ("forced"), `name`, `ticket`, `id`, `reason`, `by_whom`
+-- Primary: it only reads, but what a server says that is read-only by now may be out of date: it must refuse
+-- In:      list text: a JSON array of {name, ticket}
+-- Out:     kind text: "line" for each claim that was asked about, "forced" for each that was taken away lately
+--          name, ticket text
+--          ahead bigint: 0 if the claim is granted, else how many claims are ahead of it, plus 1
+--          id, reason, by_whom text: of a claim that was taken away
 -- Touches: nothing
+
+-- include: clock
+
+-- answer: one row per claim
 SELECT
   'line' AS kind,
   @utf8(asked.name) AS name,

@@ -1,21 +1,21 @@
 import { startTimer } from "../../core/timer.js";
-import type { Row, SqlConnection } from "./connection.js";
+import type { Row, SqlConnection } from "./driver.js";
 import { countOf, goneOf, textOf, ticketOf } from "./replies.js";
-import { poll } from "./routines.js";
+import { poll } from "./routines.generated.js";
 import type { WaiterRegistry, Watched } from "./waiter-registry.js";
 
 const SHORTEST_MS = 5;
 const LONGEST_MS = 100;
 const GROWTH = 1.3;
-/** Holders are only told when somebody takes their lock away: it is enough to look now and then. */
+/** A holder only has to learn that an operator took its lock away: it is enough to look now and then. */
 const HOLDERS_MS = 1_000;
 const LONGEST_AFTER_ERROR_MS = 1_000;
 const NAMES_PER_POLL = 500;
 const MOST_PER_NAME = 64;
 
 /**
- * Where nobody can ring us, we look: one statement for all claims of the process that wait, fast while things
- * move, and slow when not.
+ * Where the server cannot notify this process, the process looks: one statement for all its claims that wait, often
+ * while the queues move, and seldom while they do not.
  */
 export class Poller {
   readonly #connection: SqlConnection;
@@ -27,10 +27,10 @@ export class Poller {
   #again = false;
   #pauseMs = SHORTEST_MS;
   #from = 0;
-  /** How many were ahead when a name was last looked at. */
+  /** How many claims were ahead when a name was last looked at. */
   readonly #ahead = new Map<string, number>();
-  /** About how many of a name is asked, where more than one was let in: readers and permits come in together. */
-  readonly #abreast = new Map<string, number>();
+  /** About how many claims of a name it asks, where more than one was granted: readers and permits come in together. */
+  readonly #perName = new Map<string, number>();
 
   constructor(connection: SqlConnection, waiters: WaiterRegistry) {
     this.#connection = connection;
@@ -38,7 +38,7 @@ export class Poller {
     waiters.onChange(() => this.nudge());
   }
 
-  /** Off while a bell can ring. */
+  /** Off while the server notifies this process. */
   set enabled(enabled: boolean) {
     if (this.#enabled === enabled) return;
     this.#enabled = enabled;
@@ -57,7 +57,7 @@ export class Poller {
     this.#schedule();
   }
 
-  /** This process has changed a name itself: others of its own may be next there, or it has taken a lock from one. */
+  /** This process has released at a name: another claim of its own may be next there, or was the one that it took away. */
   left(name: string, isForced: boolean): void {
     if (this.#enabled && (isForced || this.#waiters.waiting.has(name))) this.look();
   }
@@ -108,7 +108,7 @@ export class Poller {
       const moved = this.#told(asked, rows);
       this.#pauseMs = moved ? SHORTEST_MS : Math.min(this.#pauseMs * GROWTH, LONGEST_MS);
     } catch {
-      // Whoever asks learns of it as an error; a look is only a hint.
+      // A waiter that asks by itself gets the error; a look is only a hint.
       this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_AFTER_ERROR_MS);
     }
     this.#looking = false;
@@ -116,7 +116,7 @@ export class Poller {
     else this.#schedule();
   }
 
-  /** Of those that wait at a name, the first that have not been told to ask; a bounded number of names in turn. */
+  /** Of the claims that wait at a name, the first that have not been told to ask; a bounded number of names in turn. */
   #heads(): readonly Watched[] {
     const heads: Watched[] = [];
     const groups = [...this.#waiters.waiting.values()];
@@ -126,7 +126,7 @@ export class Poller {
       const first: Watched[] = [];
       for (const watched of group) {
         if (watched.notified) continue;
-        const most = this.#abreast.get(watched.name) ?? 1;
+        const most = this.#perName.get(watched.name) ?? 1;
         if (first.length === most && watched.ticket > (first[most - 1] as Watched).ticket) continue;
         const after = first.findIndex(({ ticket }) => watched.ticket < ticket);
         first.splice(after === -1 ? first.length : after, 0, watched);
@@ -154,19 +154,19 @@ export class Poller {
         first.add(name);
         moved ||= number !== this.#ahead.get(name);
         this.#ahead.set(name, number);
-        this.#abreast.set(name, Math.min((this.#abreast.get(name) ?? 1) * 2, MOST_PER_NAME));
+        this.#perName.set(name, Math.min((this.#perName.get(name) ?? 1) * 2, MOST_PER_NAME));
       }
-      // Whoever comes after one that has to wait does so, too.
-      if (number > 0) this.#abreast.delete(name);
+      // A claim behind one that has to wait has to wait, too.
+      if (number > 0) this.#perName.delete(name);
       if (number > 0 || state !== "waiting") continue;
       this.#waiters.tell(id);
       moved = true;
     }
-    // Names that were not in turn are kept, or each would seem to have moved when it is.
+    // Names that were not asked about this time are kept, or each would seem to have moved the next time.
     for (const name of this.#ahead.keys()) {
       if (this.#waiters.waiting.has(name)) continue;
       this.#ahead.delete(name);
-      this.#abreast.delete(name);
+      this.#perName.delete(name);
     }
     return moved;
   }

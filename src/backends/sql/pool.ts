@@ -66,7 +66,7 @@ const FIRST_REPEAT_MS = 100;
 const SHORTEST_STOP_MS = 2_000;
 
 /** The time that stopping a request may take, where a request may take `timeoutMs`. */
-export function stopPatience(timeoutMs: number): RequestTimeout {
+export function stopTimeout(timeoutMs: number): RequestTimeout {
   return new RequestTimeout(Math.max(timeoutMs, SHORTEST_STOP_MS));
 }
 

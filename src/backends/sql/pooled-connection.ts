@@ -4,11 +4,10 @@ import { asError } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { ServerSettings } from "./address.js";
-import type { Row, SqlConnection, SqlValue } from "./connection.js";
-import type { Driver, Meaning } from "./driver.js";
+import type { Driver, Meaning, Row, SqlConnection, SqlValue } from "./driver.js";
 import { closedError, explained, lateError, ReadOnlyServerError } from "./errors.js";
 import { type Lent, ordered, type Pool } from "./pool.js";
-import type { Routine } from "./routine.js";
+import type { Routine } from "./routines.js";
 import { ensureSchema, type Use } from "./schema.js";
 
 /**
@@ -36,7 +35,7 @@ export class PooledConnection<Connection> implements SqlConnection {
   readonly #driver: Driver<Connection>;
   readonly #settings: ServerSettings;
   readonly #requestTimeout: RequestTimeout;
-  readonly #openingPatience: RequestTimeout;
+  readonly #openingTimeout: RequestTimeout;
   #opening: Promise<Pool<Connection>> | undefined;
   #pool: Pool<Connection> | undefined;
   #schema: Promise<void> | undefined;
@@ -49,7 +48,7 @@ export class PooledConnection<Connection> implements SqlConnection {
     this.#driver = driver;
     this.#settings = settings;
     this.#requestTimeout = new RequestTimeout(settings.timeoutMs);
-    this.#openingPatience = new RequestTimeout(Math.max(settings.timeoutMs, settings.connectMs));
+    this.#openingTimeout = new RequestTimeout(Math.max(settings.timeoutMs, settings.connectMs));
   }
 
   async call(
@@ -103,7 +102,7 @@ export class PooledConnection<Connection> implements SqlConnection {
     this.#closed = true;
     const pool = await this.#opening?.catch(ignore);
     if (!pool) return;
-    // It says goodbye to each connection; one that does not answer must not keep us.
+    // It closes each connection in order; one that does not answer must not hold up the caller.
     await this.#requestTimeout
       .bound(pool.end(), asError, () => this.#late(this.#requestTimeout))
       .catch(ignore);
@@ -111,7 +110,7 @@ export class PooledConnection<Connection> implements SqlConnection {
 
   #prepared(): Promise<void> {
     // It may be the first connection of all that is opened for it.
-    const use: Use<Connection> = (work, requestTimeout = this.#openingPatience) =>
+    const use: Use<Connection> = (work, requestTimeout = this.#openingTimeout) =>
       this.#use(work, requestTimeout);
     this.#schema ??= ensureSchema(this.#driver, this.#settings, use)
       .then(() => {
@@ -197,7 +196,7 @@ export class PooledConnection<Connection> implements SqlConnection {
   }
 }
 
-/** Each step makes it likelier that what was in the way has gone. Uneven, so that two do not meet again. */
+/** Each step makes it likelier that what was in the way has gone. Uneven, so that two processes do not meet again. */
 async function pause(attempt: number, longestMs: number): Promise<void> {
   const mostMs = Math.min(2 ** attempt, longestMs);
   const pauseMs = mostMs / 2 + (Math.random() * mostMs) / 2;

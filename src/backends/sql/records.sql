@@ -1,8 +1,17 @@
 -- The live claims of one name, for people to look at.
 --
--- In:      :name, :now_us, :most
--- Out:     one row per claim, in ticket order
+-- In:      name name: of the lock
+--          most integer
+-- Out:     id, ticket text
+--          weight, capacity integer
+--          age_us text: since the grant, or since the claim came
+--          remaining_us text: until the claim expires
+--          owner, note text
 -- Touches: nothing
+
+-- include: clock
+
+-- answer: one row per claim, in ticket order
 SELECT
   id,
   @text(ticket) AS ticket,

@@ -2,17 +2,22 @@ import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backe
 import { backendError } from "../../core/errors.js";
 import { forceIn, noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
 import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
-import type { Row } from "./connection.js";
+import type { Row } from "./driver.js";
 
 /** Texts of users are kept as JSON, since databases do not take every character. */
 export function encodeText(text: string): string {
   return JSON.stringify(text);
 }
 
-/** `undefined`: not written by us. */
+/** `undefined`: Locktender has not written it. */
 export function decodeText(json: unknown): string | undefined {
   const text = parsed(json);
   return typeof text === "string" ? text : undefined;
+}
+
+/** Times are microseconds in the database. */
+export function us(ms: number): number {
+  return Math.round(ms * 1000);
 }
 
 export function readAnswer(row: Row | undefined): Answer {
@@ -36,7 +41,7 @@ export function readAnswer(row: Row | undefined): Answer {
     case "gone":
       return goneOf(row);
     default:
-      throw strange();
+      throw notOurs();
   }
 }
 
@@ -47,7 +52,7 @@ export function readRenewal(row: Row | undefined): Renewal {
   if (verdict === "waiting")
     return { state: verdict, remainingMs: remainingMs(), changeInMs: msOf(row, "change_us") };
   if (verdict === "gone") return goneOf(row);
-  throw strange();
+  throw notOurs();
 }
 
 export function readRecord(name: string, row: Row): ClaimRecord & { readonly capacity: number } {
@@ -64,7 +69,7 @@ export function readRecord(name: string, row: Row): ClaimRecord & { readonly cap
   };
 }
 
-/** Why it is gone; without a reason, nobody knows. */
+/** Why a claim is gone; without a stored reason, its loss has no known cause. */
 export function goneOf(row: Row | undefined): Gone {
   if (typeof row?.reason !== "string") return { state: "gone", loss: "taken" };
   return { state: "gone", loss: "forced", ...forceOf(row.reason, row.by_whom) };
@@ -106,12 +111,12 @@ export function readBy<T>(read: (value: unknown) => T, value: unknown): T {
   try {
     return read(value);
   } catch (cause) {
-    throw strange(cause);
+    throw notOurs(cause);
   }
 }
 
-function strange(cause: unknown = unlike("a verdict")): Error {
-  return backendError("the answer is not one of our routines'. Has somebody changed them?", {
+function notOurs(cause: unknown = unlike("a verdict")): Error {
+  return backendError("the answer is not one of our routines'. Were they changed?", {
     retryable: false,
     cause,
   });

@@ -1,5 +1,15 @@
-import type { Routine, Step } from "./routine.js";
-import { sql } from "./sql.generated.js";
+import {
+  claim,
+  names,
+  poll,
+  readCell,
+  records,
+  release,
+  renew,
+  sweep,
+  tidy,
+  writeCell,
+} from "./routines.generated.js";
 
 /**
  * The revision of tables and routines together: a change of one of them raises it. It is a part of the routines'
@@ -15,188 +25,78 @@ export function routineName(name: string): string {
   return `${name}_r${REVISION}`;
 }
 
-const why: Step = { sql: sql.why, into: ["reason", "by_whom"], when: "is_gone" };
+/** What a variable holds: a name or an id, compared byte by byte, or a type of SQL. */
+export type Kind = "name" | "id" | "text" | "integer" | "bigint";
 
-const LOOKED = [
-  ...["mine", "own_weight", "own_capacity", "own_fixed", "own_min_hold_us", "own_granted_us"],
-  ...["own_deadline_us", "has_left", "ahead", "live_capacity", "soonest_us", "expired"],
-];
-const ALONE = [
-  ...["verdict", "ticket", "granted_us", "deadline_us", "enters", "is_gone", "catches_up", "remaining_us"],
-];
-const SETTLED = ["ticket", "granted_us", "deadline_us", "enters", "stays", "is_gone", "catches_up"];
+/** Variables and their kinds, in order. */
+export type Variables = Readonly<Record<string, Kind>>;
 
-/** Enter the queue, or refresh my place, and ask. */
-export const claim: Routine = {
-  name: "claim",
-  inputs: [
-    ...["name", "id", "asked", "weight", "capacity", "ttl_us", "fixed", "min_hold_us", "queue"],
-    ...["capped", "max_waiters", "owner", "note", "bell", "floor"],
-  ],
-  steps: [
-    { sql: sql.advance, counts: "advanced" },
-    { sql: sql.draw, unless: "advanced" },
-    "clock",
-    { sql: sql.occupied, into: ["drawn", "occupied"] },
-    { sql: sql.alone, into: ALONE, unless: "occupied" },
-    { sql: sql.look, into: LOOKED, when: "occupied" },
-    // One that is just being renewed is waited for here, and stays: so only what is gone now counts no more.
-    { sql: sql["drop-expired"], counts: "removed", when: "expired" },
-    { sql: sql.look, into: LOOKED, when: "expired" },
-    { sql: sql["count-waiters"], into: ["waiters"], when: "capped" },
-    { sql: sql.judge, into: ["verdict"], when: "occupied" },
-    { sql: sql.settle, into: SETTLED, when: "occupied" },
-    { sql: sql.tell, into: ["remaining_us", "change_us"], when: "occupied" },
-    { sql: sql["catch-up"], when: "catches_up" },
-    { sql: sql.enter, when: "enters" },
-    { sql: sql.refresh, when: "stays" },
-    why,
-    "ring",
-  ],
-  answer: [
-    ...["verdict", "ticket", "remaining_us", "change_us", "live_capacity", "waiters"],
-    ...["reason", "by_whom"],
-  ],
-};
+interface Condition {
+  /** Runs only if this variable is not 0, or unless it is. */
+  readonly when?: string;
+  readonly unless?: string;
+}
 
-const FOUND = ["ticket", "victim_bell", "was_there", "removes", "stays", "forced"];
+/** A statement that changes rows. */
+export interface Change extends Condition {
+  readonly sql: string;
+  /** The variable that is set to the number of rows it has changed. */
+  readonly counts?: string | undefined;
+}
 
-/** Leave the queue, give back the lock, or take it away from somebody. */
-export const leave: Routine = {
-  name: "leave",
-  onlyOnce: true,
-  inputs: ["name", "id", "ordinary", "ending", "reason", "by_whom", "floor"],
-  steps: [
-    { sql: sql.lock, into: ["locked"] },
-    // A claim that has made the row and is not committed yet is waited for: it may be the one that is to end.
-    { sql: sql.draw, unless: "locked" },
-    "clock",
-    { sql: sql.release, counts: "was_there", when: "ordinary" },
-    // So is a renewal that has begun before the claim ran out.
-    { sql: sql.seize, into: ["seized"], unless: "was_there" },
-    { sql: sql.find, into: FOUND, unless: "was_there" },
-    { sql: sql.remove, when: "removes" },
-    { sql: sql["stay-behind"], when: "stays" },
-    { sql: sql["forget-forced"], when: "forced" },
-    { sql: sql["remember-forced"], when: "forced" },
-    "ring",
-  ],
-  answer: ["was_there"],
-};
+/** A SELECT whose one row fills variables, in the order of its columns; they are null if there is no row. */
+export interface Query extends Condition {
+  readonly select: string;
+  /** The rest of it, from its own FROM on. */
+  readonly from: string;
+  readonly into: readonly string[];
+  /** It only locks a row. */
+  readonly locks?: true;
+}
 
-/** Drops what has run out at names that nobody asks for, and lets in whoever waits behind it. */
-export const tidy: Routine = {
-  name: "tidy",
-  inputs: ["list"],
-  each: ["name"],
-  steps: [{ sql: sql.lock, into: ["locked"] }, { sql: sql["drop-expired"], counts: "removed" }, "ring"],
-  answer: ["removed"],
-};
+/** Variables that are computed from others, without a table: name -> expression. */
+export interface Computation extends Condition {
+  readonly values: Readonly<Record<string, string>>;
+}
 
-const STANDING = ["verdict", "remaining_us", "change_us", "is_gone"];
+/** A section that each engine writes itself. */
+export interface EngineStep extends Condition {
+  readonly engine: "clock" | "notify" | "notify-if-removed" | "notify-released";
+}
+
+export type Step = Change | Query | Computation | EngineStep;
 
 /**
- * Extends many claims. Locks rows of claims only, in the order of the list, which is that of names and tickets,
- * as everybody else does at one name: so there is no deadlock.
+ * An operation as it runs on the server: its statements, in one transaction. Written once for all databases, in the
+ * .sql file of its name; a dialect turns it into a function, a procedure, or a few calls.
  */
-export const renew: Routine = {
-  name: "renew",
-  inputs: ["list"],
-  each: ["name", "id", "ticket", "ttl_us", "is_alone", "is_first"],
-  steps: [
-    { sql: sql.renew },
-    { sql: sql["stand-alone"], into: STANDING, when: "is_alone" },
-    { sql: sql.line, into: ["first_waiting", "soonest_us"], when: "is_first" },
-    { sql: sql.stand, into: STANDING, unless: "is_alone" },
-    why,
-  ],
-  answer: ["verdict", "remaining_us", "change_us", "reason", "by_whom"],
-};
+export interface Routine {
+  readonly name: string;
+  /** What is passed in, in this order. */
+  readonly inputs: Variables;
+  /** All other variables. Integers begin as 0, the others as null. */
+  readonly locals: Variables;
+  /** With these fields the steps run for each element of the JSON array `list`. What runs once before is `before`. */
+  readonly each?: Variables;
+  readonly before?: readonly Step[];
+  /** If its answer was lost, it must not simply be asked again: it would answer that nothing is left to do. */
+  readonly onlyOnce?: true;
+  /** It only reads, but what a server says that is read-only by now may be out of date: it must refuse. */
+  readonly onlyOnPrimary?: true;
+  readonly steps: readonly Step[];
+  /** What comes out: one row of these variables per run, or the columns of `query`. */
+  readonly columns: Variables;
+  readonly query?: string;
+}
 
-export const poll: Routine = {
-  name: "poll",
-  inputs: ["list"],
-  onlyOnPrimary: true,
-  steps: ["clock"],
-  answer: {
-    sql: sql.poll,
-    columns: {
-      kind: "text",
-      name: "text",
-      ticket: "text",
-      ahead: "bigint",
-      id: "text",
-      reason: "text",
-      by_whom: "text",
-    },
-  },
-};
-
-export const names: Routine = {
-  name: "names",
-  inputs: ["first", "most"],
-  steps: [],
-  answer: { sql: sql.names, columns: { name: "text" } },
-};
-
-export const records: Routine = {
-  name: "records",
-  inputs: ["name", "most"],
-  steps: ["clock"],
-  answer: {
-    sql: sql.records,
-    columns: {
-      id: "text",
-      ticket: "text",
-      weight: "integer",
-      capacity: "integer",
-      age_us: "text",
-      remaining_us: "text",
-      owner: "text",
-      note: "text",
-    },
-  },
-};
-
-/** Forgets idle names among the next few, and tells which of them have claims that ran out. */
-export const sweep: Routine = {
-  name: "sweep",
-  inputs: ["after", "most", "retention_us"],
-  steps: [
-    "clock",
-    { sql: sql["sweep-range"], into: ["last", "number"] },
-    { sql: sql["cell-sweep"] },
-    { sql: sql.sweep, counts: "forgotten" },
-    { sql: sql.abandoned, into: ["abandoned"] },
-  ],
-  answer: ["last", "number", "forgotten", "abandoned"],
-};
-
-/** Changes a cell if it is as expected. Its version is drawn as a ticket is, under the same lock. */
-export const writeCell: Routine = {
-  name: "write_cell",
-  onlyOnce: true,
-  inputs: ["name", "expected", "deletes", "body", "keep_us", "floor"],
-  steps: [
-    { sql: sql.advance, counts: "advanced" },
-    { sql: sql.draw, unless: "advanced" },
-    "clock",
-    { sql: sql["cell-find"], into: ["drawn", "found"] },
-    { sql: sql["cell-judge"], into: ["written", "stores", "drops"] },
-    { sql: sql["cell-store"], when: "stores" },
-    { sql: sql["cell-drop"], when: "drops" },
-  ],
-  answer: ["written", "drawn"],
-};
-
-export const readCell: Routine = {
-  name: "read_cell",
-  inputs: ["name"],
-  steps: ["clock"],
-  answer: { sql: sql["cell-read"], columns: { version: "text", body: "text" } },
-};
-
+/** In the order in which a database is given them. */
 export const ROUTINES: readonly Routine[] = [
-  ...[claim, leave, tidy, renew, poll, names, records, sweep],
+  ...[claim, release, tidy, renew, poll, names, records, sweep],
   ...[writeCell, readCell],
 ];
+
+/** As a SELECT, for databases whose procedures know no expressions. */
+export function selectOf({ values }: Computation): string {
+  const columns = Object.entries(values).map(([name, expression]) => `${expression} AS ${name}`);
+  return `SELECT\n  ${columns.join(",\n  ")}`;
+}

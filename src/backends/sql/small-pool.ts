@@ -5,7 +5,7 @@ import { type Lent, lookAfter, type Order, type Pool, type Stop } from "./pool.j
 /** A connection that we have opened, and keep. */
 export interface OwnConnection<Connection> {
   readonly connection: Connection;
-  /** Says goodbye; one that is broken goes without. */
+  /** Closes it in order; a broken one is cut off. */
   close(broken: boolean): Promise<void>;
   /** Tells the server, by another way than this connection, to stop what runs on it; `attempt` counts from 1. */
   stop(attempt: number): Promise<Stop>;

@@ -1,18 +1,18 @@
 import { nowMs } from "../../core/clock.js";
-import type { SqlConnection } from "./connection.js";
+import type { SqlConnection } from "./driver.js";
 import { countOf, namesOf } from "./replies.js";
-import { sweep, tidy } from "./routines.js";
+import { sweep, tidy } from "./routines.generated.js";
 
 /** At most this many names per visit: the transaction stays short. */
 const NAMES_PER_VISIT = 1_000;
 /** Many more names are visited than are made, so the tables cannot grow faster than they are swept. */
 const USES_PER_VISIT = 256;
 const VISIT_MS = 1_000;
-/** As many as `abandoned.sql` tells of at once. */
+/** As many as `sweep.sql` answers at once. */
 const ABANDONED_PER_LOOK = 200;
 
 /**
- * Forgets idle names and the claims of crashed processes at names that nobody asks for any more, in the course
+ * Forgets idle names and the claims of crashed processes at names that no process asks for any more, in the course
  * of ordinary work, walking over all names in turn. Nothing else has to be run.
  */
 export class Sweeper {
@@ -28,7 +28,7 @@ export class Sweeper {
     this.#retentionUs = Math.round(retentionMs * 1000);
   }
 
-  /** After whatever may have made a name; nobody waits for it. */
+  /** Called after each operation that may have made a name. The caller does not wait for the sweep. */
   used(): void {
     if (++this.#uses < USES_PER_VISIT && nowMs() - this.#lastMs < VISIT_MS) return;
     if (this.#visiting) return;

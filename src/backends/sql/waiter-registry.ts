@@ -4,7 +4,7 @@ import { nowMs } from "../../core/clock.js";
 export interface Watched {
   readonly name: string;
   readonly id: string;
-  readonly ring: Notify;
+  readonly notify: Notify;
   ticket: bigint;
   state: "asking" | "waiting" | "held";
   sinceMs: number;
@@ -16,7 +16,7 @@ export interface Watched {
 
 type ClaimKey = { readonly name: string; readonly id: string };
 
-/** The claims of this process that want to hear news, and how each of them stands. */
+/** The claims of this process that wait for notifications, and the state of each of them. */
 export class WaiterRegistry {
   readonly #listeners: (() => void)[] = [];
   readonly #watched = new Map<string, Watched>();
@@ -27,7 +27,7 @@ export class WaiterRegistry {
     return this.#waiting;
   }
 
-  /** When somebody waits, or has begun to hold: whoever looks for news may have to look more often. */
+  /** Called when a claim has begun to wait or to hold: the poller may have to look more often. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
@@ -45,11 +45,11 @@ export class WaiterRegistry {
     return false;
   }
 
-  watch({ name, id }: ClaimKey, ring: Notify): Unwatch {
+  watch({ name, id }: ClaimKey, notify: Notify): Unwatch {
     const watched: Watched = {
       name,
       id,
-      ring,
+      notify,
       ticket: 0n,
       state: "asking",
       sinceMs: nowMs(),
@@ -92,14 +92,14 @@ export class WaiterRegistry {
     const watched = this.#watched.get(id);
     if (watched === undefined) return;
     watched.notified = true;
-    watched.ring(news);
+    watched.notify(news);
   }
 
   tellForced(id: string, ticket: bigint, gone: Gone): void {
     if (this.#watched.get(id)?.ticket === ticket) this.tell(id, { ...gone, ticket });
   }
 
-  /** Whoever asked before that may have missed something. */
+  /** Tells all claims that asked before that time to ask again: they may have missed a notification. */
   tellAllBefore(atMs: number): void {
     for (const { id, sentMs } of [...this.#watched.values()]) if (sentMs <= atMs) this.tell(id);
   }

@@ -11,7 +11,7 @@ interface Kind {
   readonly busy?: true;
   /** Whether it may pass by itself. */
   readonly retryable: boolean;
-  /** What it means to whoever runs the program. */
+  /** What it means to the operator of the program. */
   readonly story: string;
 }
 
@@ -29,7 +29,7 @@ const KINDS: readonly Kind[] = [
     text: "database is locked",
     busy: true,
     retryable: true,
-    story: "somebody else is writing.",
+    story: "another process is writing.",
   },
   {
     code: 6,
@@ -37,7 +37,7 @@ const KINDS: readonly Kind[] = [
     text: "database table is locked",
     busy: true,
     retryable: true,
-    story: "somebody else is writing.",
+    story: "another process is writing.",
   },
   { code: 7, name: "NOMEM", text: "out of memory", retryable: true, story: "there is not enough memory." },
   {
@@ -111,7 +111,7 @@ function kindOf(error: unknown): Kind | undefined {
   return opening === undefined ? undefined : KINDS.find((kind) => kind.code === (Number(opening) & 0xff));
 }
 
-/** Somebody else is writing: worth another try in a moment. */
+/** Another process is writing: worth another try in a moment. */
 export function isBusy(error: unknown): boolean {
   return kindOf(error)?.busy === true;
 }

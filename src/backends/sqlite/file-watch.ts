@@ -1,20 +1,20 @@
+import { type FSWatcher, watch } from "node:fs";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
 import type { SqlNotifications } from "../sql/backend.js";
 import type { Poller } from "../sql/poller.js";
 import type { WaiterRegistry } from "../sql/waiter-registry.js";
-import { FileHint } from "./file-hint.js";
 import type { FileListener } from "./lock-file.js";
 
-/** Hints come with every commit of anybody: they are followed no more often than this. */
+/** Hints come with every commit of every process: they are followed no more often than this. */
 const HINT_GAP_MS = 0.2;
 /** The log moves shortly before a commit can be seen, so after a hint comes a second look. */
 const SECOND_LOOK_MS = 1;
-/** Holders are looked after more gently: only once they have held for a while, and this often. */
+/** For holders it looks less often: only when they have held for a while, and at this interval. */
 const SETTLED_MS = 200;
 
 /**
- * No process can ring another one, but the write-ahead log moves when somebody writes: that is when we look.
+ * No process can notify another one, but the write-ahead log changes when a process writes: then this process looks.
  * Behind it runs the poller's timer.
  */
 export class FileWatch implements SqlNotifications, FileListener {
@@ -35,12 +35,12 @@ export class FileWatch implements SqlNotifications, FileListener {
     waiters.onChange(() => this.#changed());
   }
 
-  /** Those who wait may have been waiting before, and then nobody else tells us to listen. */
+  /** Claims may have waited since before the file was opened, and no other call tells us to listen for them. */
   opened(): void {
     this.#changed();
   }
 
-  /** The file is not the one that it was: everybody has to ask again. */
+  /** The file is not the one that it was: all claims have to ask again. */
   lost(): void {
     this.#hint.close();
     this.#waiters.tellAllBefore(nowMs());
@@ -51,7 +51,7 @@ export class FileWatch implements SqlNotifications, FileListener {
     this.#hint.close();
   }
 
-  /** Somebody waits, or has begun to hold. */
+  /** A claim has begun to wait or to hold. */
   #changed(): void {
     if (this.#waiters.waiting.size > 0) this.#listen();
     else if (!this.#hint.isOpen) this.#settle();
@@ -90,7 +90,7 @@ export class FileWatch implements SqlNotifications, FileListener {
     }, SECOND_LOOK_MS).unref();
   }
 
-  /** Once somebody has held for a while, listens for what others do to it. */
+  /** As soon as a claim has been held for a while, listens for what other processes do to it. */
   #settle(): void {
     if (this.#settling !== undefined) return;
     this.#settling = startTimer(() => {
@@ -100,5 +100,42 @@ export class FileWatch implements SqlNotifications, FileListener {
         this.#look();
       } else if (this.#waiters.anyHeld) this.#settle();
     }, SETTLED_MS).unref();
+  }
+}
+
+/**
+ * Says that a file moved, as far as the system tells. Never more than a hint: some systems tell late, or not
+ * at all, and then the timer behind it has to do.
+ */
+class FileHint {
+  readonly #onHint: () => void;
+  #watcher: FSWatcher | undefined;
+
+  constructor(onHint: () => void) {
+    this.#onHint = onHint;
+  }
+
+  get isOpen(): boolean {
+    return this.#watcher !== undefined;
+  }
+
+  open(file: string): void {
+    if (this.#watcher !== undefined) return;
+    try {
+      const watcher = watch(file, { persistent: false }, (event) => {
+        // Renamed or deleted: what is there now is another file.
+        if (event === "rename") this.close();
+        this.#onHint();
+      });
+      watcher.on("error", () => this.close());
+      this.#watcher = watcher;
+    } catch {
+      // No watches left, or no such file: the timer has to do.
+    }
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
   }
 }

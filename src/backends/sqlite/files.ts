@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { unsupported } from "./errors.js";
 
-/** Where the locks of this user are if nobody says otherwise: the same for all processes. */
+/** Where the locks of this user are if no file is given: the same for all processes. */
 export function defaultFile(): string {
   return join(stateFolder(), "locktender", "locks.db");
 }
@@ -25,7 +25,7 @@ export function identityOf(file: string | undefined): string | undefined {
   return found === undefined ? undefined : `${found.dev}:${found.ino}`;
 }
 
-/** Ids in the file are capabilities, so nobody else may look into the folder. */
+/** Ids in the file are capabilities, so no other user may look into the folder. */
 export async function createPrivateFolder(folder: string): Promise<void> {
   const created = await mkdir(folder, { recursive: true, mode: 0o700 });
   // The mode of mkdir is cut by the umask, which may have taken our own rights away.

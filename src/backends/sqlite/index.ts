@@ -1,7 +1,7 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { SqlBackend } from "../sql/backend.js";
-import type { SqlConnection } from "../sql/connection.js";
+import type { SqlConnection } from "../sql/driver.js";
 import { FileWatch } from "./file-watch.js";
 import { LockFile } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions } from "./options.js";
@@ -10,9 +10,9 @@ export type {
   NodeSqliteDatabase,
   NodeSqliteStatement,
   SqliteDatabase,
+  SqliteLibrary,
   SqliteStatement,
-} from "./database.js";
-export type { SqliteLibrary } from "./library.js";
+} from "./library.js";
 export type { SqliteOptions } from "./options.js";
 
 const TRAITS: Traits = {
@@ -24,7 +24,7 @@ const TRAITS: Traits = {
   ttl: "claim",
   expiryGranularityMs: 100,
   caveats: [
-    "Locks are shared by the processes of one machine that use the same file; after a reboot nobody holds anything.",
+    "Locks are shared by the processes of one machine that use the same file; after a reboot no lock is held.",
     "The file must lie on a local disk. Network file systems are refused where they are recognised, which is on Linux.",
     "A process that is stopped in the middle of a transaction makes all others wait until it runs on or is killed.",
     "Deleting the file while it is in use takes all locks away; holders learn of it at their next renewal.",

@@ -1,7 +1,48 @@
+import { hasMethods, partOf } from "../../core/shape.js";
 import { type LowestVersions, loadNative } from "../../engine-kit/client-library.js";
-import type { NodeSqliteDatabase, SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
-import { NodeSqlite } from "./node-sqlite.js";
+
+/** What we use of a statement of `libsql` or `better-sqlite3`. */
+export interface SqliteStatement {
+  run(...params: unknown[]): { readonly changes: number };
+  get(...params: unknown[]): unknown;
+  all(...params: unknown[]): unknown[];
+  raw(toggle?: boolean): unknown;
+  safeIntegers(toggle?: boolean): unknown;
+}
+
+/** What we use of a database of `libsql` or `better-sqlite3`. */
+export interface SqliteDatabase {
+  /** Until it is closed. */
+  readonly open: boolean;
+  readonly inTransaction: boolean;
+  prepare(source: string): SqliteStatement;
+  exec(source: string): unknown;
+  close(): unknown;
+}
+
+/** What we use of a statement of `node:sqlite`. */
+export interface NodeSqliteStatement {
+  run(...params: unknown[]): { readonly changes: number | bigint };
+  get(...params: unknown[]): unknown;
+  all(...params: unknown[]): unknown[];
+  setReturnArrays(enabled: boolean): void;
+  setReadBigInts(enabled: boolean): void;
+}
+
+/** What we use of a database of `node:sqlite`. */
+export interface NodeSqliteDatabase {
+  readonly isOpen: boolean;
+  readonly isTransaction: boolean;
+  prepare(source: string): NodeSqliteStatement;
+  exec(source: string): void;
+  close(): void;
+}
+
+/** Of a database that is closed, libsql must not be asked: it would end the process. */
+export function isInTransaction(db: Pick<SqliteDatabase, "open" | "inTransaction">): boolean {
+  return db.open && db.inTransaction;
+}
 
 export const LIBRARIES = ["node:sqlite", "libsql", "better-sqlite3"] as const;
 export type SqliteLibrary = (typeof LIBRARIES)[number];
@@ -66,4 +107,66 @@ export const LOWEST_VERSIONS: LowestVersions<NativeLibrary> = {
 async function native(library: NativeLibrary): Promise<Loaded["open"] | undefined> {
   const module = (await loadNative(library, LOWEST_VERSIONS)) as NativeModule | undefined;
   return module && ((file) => new module.default(file, OPTIONS));
+}
+
+/** Before Node.js 24 it does not say whether it is in a transaction, and cannot be used. */
+export function isNodeSqlite(database: unknown): database is NodeSqliteDatabase {
+  return hasMethods(database, ["prepare", "exec"]) && typeof partOf(database, "isTransaction") === "boolean";
+}
+
+/** A database of `node:sqlite`, used as the other libraries are. */
+export class NodeSqlite implements SqliteDatabase {
+  readonly #db: NodeSqliteDatabase;
+
+  constructor(db: NodeSqliteDatabase) {
+    this.#db = db;
+  }
+
+  get open(): boolean {
+    return this.#db.isOpen;
+  }
+
+  get inTransaction(): boolean {
+    return this.#db.isTransaction;
+  }
+
+  prepare(source: string): SqliteStatement {
+    return new NodeStatement(this.#db.prepare(source));
+  }
+
+  exec(source: string): void {
+    this.#db.exec(source);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+class NodeStatement implements SqliteStatement {
+  readonly #statement: NodeSqliteStatement;
+
+  constructor(statement: NodeSqliteStatement) {
+    this.#statement = statement;
+  }
+
+  run(...params: unknown[]): { readonly changes: number } {
+    return { changes: Number(this.#statement.run(...params).changes) };
+  }
+
+  get(...params: unknown[]): unknown {
+    return this.#statement.get(...params);
+  }
+
+  all(...params: unknown[]): unknown[] {
+    return this.#statement.all(...params);
+  }
+
+  raw(toggle = true): void {
+    this.#statement.setReturnArrays(toggle);
+  }
+
+  safeIntegers(toggle = true): void {
+    this.#statement.setReadBigInts(toggle);
+  }
 }

@@ -5,10 +5,9 @@ import { SingleFlight } from "../../core/single-flight.js";
 import { nextTurn, startTimer } from "../../core/timer.js";
 import { yieldTurn } from "../../engine-kit/yield-turn.js";
 import { MachineClock } from "./clock.js";
-import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";
-import { loadLibrary, type SqliteLibrary } from "./library.js";
+import { isInTransaction, loadLibrary, type SqliteDatabase, type SqliteLibrary } from "./library.js";
 import { fileOf, setUp } from "./open.js";
 import { Session } from "./session.js";
 
@@ -31,20 +30,20 @@ export interface FileSource {
   readonly library?: SqliteLibrary | undefined;
 }
 
-/** Who has to know which file is in use. */
+/** The part that has to know which file is in use. */
 export interface FileListener {
   opened(): void;
   lost(): void;
 }
 
-/** The database and the patience that it takes: opened on first use, tried again while others write. */
+/** The database, opened on first use; an operation is tried again while other processes write. */
 export class LockFile {
   readonly #options: LockFileOptions;
   readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
   #library: SqliteLibrary | undefined;
   readonly #opening = new SingleFlight<Session>();
-  /** Set while somebody waits for the file: whoever comes later queues up behind. */
+  /** Set while an operation waits for the file: operations that come later wait behind it. */
   #turn: Promise<"free" | "busy"> | undefined;
   #closed = false;
 
@@ -55,12 +54,12 @@ export class LockFile {
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
   async use<T>(step: (session: Session) => T): Promise<T> {
-    const breath = yieldTurn();
-    if (breath !== undefined) await breath;
+    const yielded = yieldTurn();
+    if (yielded !== undefined) await yielded;
     const startMs = nowMs();
     while (this.#turn !== undefined) {
       const found = await this.#turn;
-      // Whoever was ahead gave up: it would be no different for us.
+      // The operation ahead gave up: this one would fare no better.
       if (found === "busy" && this.#isLate(startMs)) throw this.#tooBusy(startMs);
     }
     try {
@@ -76,7 +75,7 @@ export class LockFile {
     return this.#library;
   }
 
-  /** The write-ahead log, which moves when somebody writes; `undefined` if there is none. */
+  /** The write-ahead log, which changes when a process writes; `undefined` if there is none. */
   get log(): string | undefined {
     const file = this.#session?.file;
     return file === undefined ? undefined : `${file}-wal`;
@@ -122,7 +121,7 @@ export class LockFile {
     const session = this.#session;
     if (session === undefined) return undefined;
     if (this.#brought) assertNoTransaction(session.inTransaction);
-    // We cannot open somebody else's connection anew, so what is broken there has to do.
+    // The caller's connection is not ours to open anew, so it is used even if it is broken.
     if ((!session.broken || this.#brought) && session.isCurrent()) return session;
     if (this.#brought) throw this.#replaced();
     this.#discard();
@@ -209,7 +208,7 @@ function pause(attempt: number): Promise<void> {
   return new Promise((resolve) => startTimer(resolve, 1 + Math.floor(Math.random() * longestMs)));
 }
 
-/** Our statements would become part of somebody else's transaction, and be undone with it. */
+/** Our statements would become part of the caller's transaction, and be undone with it. */
 function assertNoTransaction(inTransaction: boolean): void {
   if (inTransaction) throw tryAgain("in a transaction");
 }

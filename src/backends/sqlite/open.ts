@@ -1,8 +1,7 @@
 import { quotedText } from "../../core/plain-text.js";
 import type { MachineClock } from "./clock.js";
-import { isInTransaction, type SqliteDatabase } from "./database.js";
 import { unsupported } from "./errors.js";
-import { BUSY_TIMEOUT_MS } from "./library.js";
+import { BUSY_TIMEOUT_MS, isInTransaction, type SqliteDatabase } from "./library.js";
 import { sql } from "./sql.generated.js";
 
 const APPLICATION_ID = 1_280_005_188;
@@ -10,12 +9,12 @@ const VERSION = 2;
 /** Claims are small, and every commit writes whole pages: smaller ones make it faster. */
 const PAGE_BYTES = 2_048;
 const CHECKPOINT_PAGES = 2_000;
-/** Clocks of different processors may differ by a hair. */
+/** Clocks of different processors may differ a little. */
 const CLOCK_SLACK_US = 1_000_000;
 
 /**
  * Makes a database ready for locks. Many processes may do so at once: every step can be repeated, and
- * throws "busy" if somebody else is at it.
+ * throws "busy" if another process is at it.
  */
 export function setUp(db: SqliteDatabase, clock: MachineClock): void {
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
@@ -42,7 +41,7 @@ function inTransaction(db: SqliteDatabase, begin: string, work: () => void): voi
 
 /**
  * Whether the tables are still to be made; a database that is not ours, or of another version, is refused. Inside
- * a transaction, or somebody else could make them between our questions.
+ * a transaction, or another process could make them between our questions.
  */
 function isEmpty(db: SqliteDatabase): boolean {
   const application = numberOf(db, "SELECT application_id AS n FROM pragma_application_id");
@@ -56,7 +55,7 @@ function isEmpty(db: SqliteDatabase): boolean {
   const objects = numberOf(db, "SELECT count(*) AS n FROM sqlite_schema");
   if (application === 0 && version === 0 && objects === 0) return true;
   throw unsupported(
-    "this database belongs to something else. Give the locks a file of their own: whoever writes to it makes everybody wait.",
+    "this database belongs to something else. Give the locks a file of their own: a process that writes to it makes all others wait.",
   );
 }
 

@@ -4,11 +4,16 @@ import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
 import { hasMethods, partOf } from "../../core/shape.js";
-import type { NodeSqliteDatabase, SqliteDatabase } from "./database.js";
 import { defaultFile } from "./files.js";
-import { LIBRARIES, type SqliteLibrary } from "./library.js";
+import {
+  isNodeSqlite,
+  LIBRARIES,
+  NodeSqlite,
+  type NodeSqliteDatabase,
+  type SqliteDatabase,
+  type SqliteLibrary,
+} from "./library.js";
 import type { LockFileOptions } from "./lock-file.js";
-import { isNodeSqlite, NodeSqlite } from "./node-sqlite.js";
 
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */

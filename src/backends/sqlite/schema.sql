@@ -10,13 +10,13 @@
 -- Which boot of the machine the times below belong to: one row.
 CREATE TABLE machine (boot TEXT NOT NULL) STRICT;
 
--- What is remembered of a name while nobody is there: its last ticket, so that tokens only grow.
+-- What is remembered of a name while it has no claims: its last ticket, so that tokens only grow.
 CREATE TABLE resources (
   name TEXT PRIMARY KEY,
   last_ticket INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The queue of each name. Who is granted is not stored: it follows from ticket, weight and capacity.
+-- The queue of each name. Which claims are granted is not stored: it follows from ticket, weight and capacity.
 CREATE TABLE claims (
   name TEXT NOT NULL,
   ticket INTEGER NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE claims (
   has_left INTEGER NOT NULL,
   owner TEXT NOT NULL,
   note TEXT NOT NULL,
-  -- Always empty: nobody can be rung.
+  -- Always empty: no process can be notified.
   bell TEXT NOT NULL,
   PRIMARY KEY (name, ticket)
 ) STRICT, WITHOUT ROWID;
@@ -58,6 +58,6 @@ CREATE TABLE cells (
   until_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- "LKTD": tells a lock file from somebody else's database.
+-- "LKTD": tells a lock file from the database of another program.
 PRAGMA application_id = 1280005188;
 PRAGMA user_version = 2;

@@ -1,9 +1,9 @@
-import type { Row, SqlValue } from "../sql/connection.js";
-import { isRow, type Routine } from "../sql/routine.js";
+import type { Row, SqlValue } from "../sql/driver.js";
+import type { Routine } from "../sql/routines.js";
 import { type MachineClock, wallUs } from "./clock.js";
-import { isInTransaction, type SqliteDatabase, type SqliteStatement } from "./database.js";
 import { isBusy, otherBoot } from "./errors.js";
 import { identityOf } from "./files.js";
+import { isInTransaction, type SqliteDatabase, type SqliteStatement } from "./library.js";
 import { Program } from "./program.js";
 
 /** One open connection. Its methods are synchronous: nothing else of this process comes in between. */
@@ -40,7 +40,7 @@ export class Session {
 
   /** One atomic step. What is answered by a query changes nothing, and others may write meanwhile. */
   call(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
-    return isRow(routine.answer) ? this.#transact(routine, values) : this.#read(routine, values);
+    return routine.query === undefined ? this.#transact(routine, values) : this.#read(routine, values);
   }
 
   #transact(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
@@ -88,7 +88,7 @@ export class Session {
     }
   }
 
-  /** Whether the file that we have open is still the one that others find: a deleted one locks nobody out. */
+  /** Whether the file that we have open is still the one that others find: a deleted one excludes no other process. */
   isCurrent(): boolean {
     return identityOf(this.file) === this.#identity;
   }

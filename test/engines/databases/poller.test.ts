@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { SqlConnection } from "#lib/backends/sql/connection.js";
+import type { SqlConnection } from "#lib/backends/sql/driver.js";
 import { Poller } from "#lib/backends/sql/poller.js";
 import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
 import { eventually, sleep } from "#lib/testing/suite/bench.js";

@@ -1,8 +1,0 @@
--- The next few names to look at, in the order of their bytes. A walk over all names in turn needs no index of
--- idle ones, which every claim would have to keep up to date.
---
--- In:      :after, :most
--- Out:     one row: `last`, the last of the next names (empty if there is none), and their `number`
--- Touches: nothing
-SELECT coalesce(max(name), '') AS last, count(*) AS number
-FROM (SELECT name FROM @resources WHERE name > :after ORDER BY name LIMIT :most) AS next
