@@ -8,12 +8,14 @@ const FILES = readdirSync(SRC, { recursive: true, encoding: "utf8" })
   .map((file) => file.replaceAll("\\", "/"))
   .filter((file) => file.endsWith(".ts"))
   .sort();
-/** What the databases share is no engine. */
-const FAMILY = "sql";
+/** Folders that several engines share; they are no engines. */
+const FAMILIES: Readonly<Record<string, readonly string[]>> = {
+  "session-queue": ["etcd", "zookeeper"],
+  sql: ["mysql", "postgres", "sqlite"],
+};
 const ENGINES = readdirSync(`${SRC}backends`)
-  .filter((folder) => folder !== FAMILY)
+  .filter((folder) => !(folder in FAMILIES))
   .sort();
-const DATABASES = ["mysql", "postgres", "sqlite"];
 
 /** The libraries that an engine may load. They are optional peers, so nobody else may need them. */
 const CLIENTS: Readonly<Record<string, readonly string[]>> = {
@@ -94,9 +96,10 @@ function areaOf(path: string): string {
 }
 
 function engineMayImport(area: string): readonly string[] {
-  const shares = DATABASES.some((engine) => area === `backends/${engine}`);
+  const families = Object.entries(FAMILIES).filter(([, engines]) => engines.includes(posix.basename(area)));
   const client = CLIENTS_OF[area];
-  return ["core", "engine-kit", area, ...(shares ? [`backends/${FAMILY}`] : []), ...(client ? [client] : [])];
+  const shared = families.map(([folder]) => `backends/${folder}`);
+  return ["core", "engine-kit", area, ...shared, ...(client ? [client] : [])];
 }
 
 const targetOf = (file: string, specifier: string): string =>
@@ -161,6 +164,11 @@ describe("who may import whom", () => {
     ["backends/redis/index.ts", 'import { SqlBackend } from "../sql/backend.js";'],
     ["backends/postgres/index.ts", 'import { mysql } from "../mysql/index.js";'],
     ["backends/sql/backend.ts", 'import { postgres } from "../postgres/index.js";'],
+    ["backends/session-queue/release.ts", 'import { EtcdRpc } from "../etcd/rpc.js";'],
+    ["backends/session-queue/release.ts", 'import { Client } from "../zookeeper/client.js";'],
+    ["backends/redis/index.ts", 'import { Releases } from "../session-queue/release.js";'],
+    ["backends/etcd/index.ts", 'import { SqlBackend } from "../sql/backend.js";'],
+    ["backends/etcd/index.ts", 'import { encodeName } from "../zookeeper/names.js";'],
     ["backends/redis/index.ts", 'const library = await import("libsql");'],
     ["clients/redis/ioredis.ts", 'import { Redis } from "ioredis";'],
     ["clients/redis/ioredis.ts", 'await import("ioredis");'],
@@ -197,6 +205,7 @@ describe("who may import whom", () => {
     ["backends/sqlite/open.ts", 'import type { Backend } from "../../core/backend.js";'],
     ["backends/redlock/node.ts", 'import { RedisLink } from "../../clients/redis/connection.js";'],
     ["backends/postgres/index.ts", 'import { SqlBackend } from "../sql/backend.js";'],
+    ["backends/etcd/driver.ts", 'import { SessionQueue } from "../session-queue/session-queue.js";'],
     ["connect.ts", 'await import("./backends/sqlite/index.js");'],
     ["locks/mutex.ts", 'const args = ["--import", from, "x"];\nconst text = "taken from " + name + ".";'],
     ["locks/mutex.ts", '/**\n * import { connect } from "locktender";\n */\n// import "redis";'],

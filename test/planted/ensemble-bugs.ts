@@ -26,7 +26,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "etcd: a claim of unknown fate not called off",
     edits: [
       {
-        file: "backends/etcd/own-claim.js",
+        file: "backends/etcd/claim.js",
         find: "if (this.doubtful)\n            await this.session.cancelPending();",
         replace: "",
       },
@@ -64,16 +64,16 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",
-    edits: [{ file: "backends/zookeeper/create-claim.js", find: "id === ownClaim.id", replace: "false" }],
+    edits: [{ file: "backends/zookeeper/claim.js", find: "id === claim.id", replace: "false" }],
     caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
   },
   {
     name: "ZooKeeper: the sequence number as token",
     edits: [
       {
-        file: "backends/zookeeper/create-claim.js",
-        find: "ownClaim.ticket = created.stat.czxid;",
-        replace: "ownClaim.ticket = BigInt(created.path.slice(-10)) + 1n;",
+        file: "backends/zookeeper/claim.js",
+        find: "claim.ticket = created.stat.czxid;",
+        replace: "claim.ticket = BigInt(created.path.slice(-10)) + 1n;",
       },
     ],
     caughtBy: ["test/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
@@ -82,8 +82,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "ZooKeeper: nobody told of a deleted node",
     edits: [
       {
-        file: "backends/zookeeper/blockers.js",
-        find: "if (deleted)\n                ring();",
+        file: "backends/zookeeper/queue-view.js",
+        find: "if (deleted)\n                notify();",
         replace: "if (deleted)\n                return;",
       },
     ],
