@@ -43,6 +43,28 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     byChance: true,
   },
   {
+    name: "etcd: a failed release tried again within its minHold",
+    edits: [
+      {
+        file: "backends/session-queue/release.js",
+        find: "Math.max(pauseMs, restMs)",
+        replace: "pauseMs",
+      },
+    ],
+    caughtBy: [ETCD, "minHold: a release in an outage lets no waiter in earlier"],
+  },
+  {
+    name: "etcd: a failed removal at the end of minHold not tried again",
+    edits: [
+      {
+        file: "backends/session-queue/release.js",
+        find: "void this.remove(claim).catch(() => this.#tryAgain(claim, true))",
+        replace: "void this.remove(claim).catch(() => this.#claims.forget(claim))",
+      },
+    ],
+    caughtBy: ["test/etcd/sessions.test.ts", "a release at the end of minHold that fails is tried again"],
+  },
+  {
     name: "ZooKeeper: a session kept by reads",
     edits: [
       { file: "backends/zookeeper/wire.js", find: "if (pending.request.writes)", replace: "if (true)" },
