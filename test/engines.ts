@@ -32,9 +32,15 @@ export const ENGINES = {
   etcd: {
     title: "etcd",
     libraries: ["@grpc/grpc-js", "@grpc/proto-loader"],
+    shares: "backends/session-queue",
     servers: ["etcd", "etcd-ensemble"],
   },
-  zookeeper: { title: "ZooKeeper", libraries: [], servers: ["zookeeper", "zookeeper-ensemble"] },
+  zookeeper: {
+    title: "ZooKeeper",
+    libraries: [],
+    shares: "backends/session-queue",
+    servers: ["zookeeper", "zookeeper-ensemble"],
+  },
   postgres: {
     title: "PostgreSQL",
     libraries: ["pg", "postgres"],

@@ -11,7 +11,7 @@ const TEST = "npm ci && npm test";
 const WALL_CLOCK: Readonly<Record<string, string>> = {
   "src/backends/etcd/endpoint.ts": "gRPC takes its deadlines in it",
   "src/backends/etcd/list.ts": "ages, for people to see",
-  "src/backends/etcd/own-claim.ts": "since when, for people to see: etcd has no clock to ask",
+  "src/backends/etcd/claim.ts": "since when, for people to see: etcd has no clock to ask",
   "src/backends/etcd/rpc.ts": "gRPC takes its deadlines in it",
   "src/backends/memory/index.ts": "the floor of new tickets, so that tokens grow when a process starts anew",
   "src/backends/sqlite/clock.ts": "the floor of new tickets, so that tokens grow when a name was forgotten",

@@ -26,7 +26,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "etcd: a claim of unknown fate not called off",
     edits: [
       {
-        file: "backends/etcd/own-claim.js",
+        file: "backends/etcd/claim.js",
         find: "if (this.doubtful)\n            await this.session.cancelPending();",
         replace: "",
       },
@@ -41,6 +41,28 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     caughtBy: [ETCD, "a connection that the server dropped"],
     // It may be watched again before the holder has left.
     byChance: true,
+  },
+  {
+    name: "etcd: a failed release tried again within its minHold",
+    edits: [
+      {
+        file: "backends/session-queue/release.js",
+        find: "Math.max(pauseMs, restMs)",
+        replace: "pauseMs",
+      },
+    ],
+    caughtBy: [ETCD, "minHold: a release in an outage lets no waiter in earlier"],
+  },
+  {
+    name: "etcd: a failed removal at the end of minHold not tried again",
+    edits: [
+      {
+        file: "backends/session-queue/release.js",
+        find: "void this.remove(claim).catch(() => this.#tryAgain(claim, true))",
+        replace: "void this.remove(claim).catch(() => this.#claims.forget(claim))",
+      },
+    ],
+    caughtBy: ["test/etcd/sessions.test.ts", "a release at the end of minHold that fails is tried again"],
   },
   {
     name: "ZooKeeper: a session kept by reads",
@@ -64,16 +86,16 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",
-    edits: [{ file: "backends/zookeeper/create-claim.js", find: "id === ownClaim.id", replace: "false" }],
+    edits: [{ file: "backends/zookeeper/claim.js", find: "id === claim.id", replace: "false" }],
     caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
   },
   {
     name: "ZooKeeper: the sequence number as token",
     edits: [
       {
-        file: "backends/zookeeper/create-claim.js",
-        find: "ownClaim.ticket = created.stat.czxid;",
-        replace: "ownClaim.ticket = BigInt(created.path.slice(-10)) + 1n;",
+        file: "backends/zookeeper/claim.js",
+        find: "claim.ticket = created.stat.czxid;",
+        replace: "claim.ticket = BigInt(created.path.slice(-10)) + 1n;",
       },
     ],
     caughtBy: ["test/engines/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
@@ -82,8 +104,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "ZooKeeper: nobody told of a deleted node",
     edits: [
       {
-        file: "backends/zookeeper/blockers.js",
-        find: "if (deleted)\n                ring();",
+        file: "backends/zookeeper/queue-view.js",
+        find: "if (deleted)\n                notify();",
         replace: "if (deleted)\n                return;",
       },
     ],

@@ -1,133 +1,171 @@
-import type { Answer, ClaimRequest } from "../../core/backend.js";
-import { worthWatching } from "../../core/claim.js";
-import { nowMs } from "../../core/clock.js";
-import { mayEnter, refusalOf, tooBusy, write } from "./create-claim.js";
-import type { EngineState } from "./engine-state.js";
-import { granted } from "./granting.js";
-import { isStill, type ListedClaim } from "./keys.js";
-import type { Long } from "./messages.js";
-import { OwnClaim } from "./own-claim.js";
+import type { ClaimRequest } from "../../core/backend.js";
+import type { Owner } from "../../core/claim.js";
+import { nowMs, restMs, type Sent } from "../../core/clock.js";
+import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
+import { OwnClaim } from "../session-queue/own-claims.js";
+import { type Entry, type Refusal, refusalOf } from "../session-queue/session-queue.js";
+import type { EtcdDriver } from "./driver.js";
+import type { Compare, Long, TxnResponse } from "./messages.js";
+import { claimKey, emptySince, isEmpty, type ListedKey, QueueKeys } from "./names.js";
 import { notEtcd } from "./replies.js";
+import type { EtcdRpc } from "./rpc.js";
+import type { Session } from "./session.js";
 
-const MOST_ATTEMPTS = 20;
+/** What is written beside a claim, for people; times are of the claimant's wall clock. */
+export interface ClaimValue extends ClaimMetadata {
+  readonly came: number;
+  readonly granted?: number;
+}
 
-/** Entering the queue, and asking about a place in it. */
-export class Claims {
-  readonly #engine: EngineState;
+export class EtcdClaim extends OwnClaim {
+  readonly queue: QueueKeys;
+  readonly key: Buffer;
+  readonly #came = Date.now();
+  #grantedWall: number | undefined;
+  /** When we heard that it is there, or was moved to this session. */
+  madeMs = -Infinity;
+  /** A lease that keeps this claim alone, and until when: of a fixed length, or of a minimal one. */
+  alone: { readonly lease: Long; readonly sent: Sent; readonly lengthMs: number } | undefined;
 
-  constructor(engine: EngineState) {
-    this.#engine = engine;
-  }
-
-  async enter(request: ClaimRequest): Promise<Answer> {
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const ownClaim = await this.#placeFor(request);
-      const { rpc, bell } = this.#engine;
-      // Whoever fits beside nobody, and does not count who waits, needs to know only the nearest.
-      const whole = !ownClaim.exclusive || request.maxWaiters !== undefined;
-      const permission = await mayEnter(rpc, ownClaim, request, attempt);
-      if ("refusal" in permission) {
-        this.#engine.forget(ownClaim);
-        return permission.refusal;
-      }
-      const value = ownClaim.value(request, bell);
-      const { succeeded, responses, header } = await write(rpc, ownClaim, permission.guard, value, whole);
-      if (!succeeded) {
-        const [session, first] = responses;
-        if (ownClaim.session.learn(session?.response_range) || request.queue) continue;
-        const claims = ownClaim.queue.read(first?.response_range);
-        // Nobody is there any more, or it is ours, of an earlier request.
-        if (claims.length === 0) continue;
-        if (claims[0]?.id === ownClaim.id) return this.#found(request, ownClaim, claims[0].ticket);
-        const refusal = ownClaim.exclusive ? refusalOf(claims, ownClaim, request) : undefined;
-        if (refusal === undefined) continue;
-        this.#engine.forget(ownClaim);
-        return refusal;
-      }
-      const [, own, line] = responses;
-      const [kv] = own?.response_range?.kvs ?? [];
-      // What was just written is there, and in line: else nothing of this answer can be relied on.
-      const seen = ownClaim.queue.read(line?.response_range);
-      const at = seen.findIndex(({ id }) => id === ownClaim.id);
-      if (kv === undefined || seen.length === 0 || (whole && at === -1)) throw notEtcd();
-      ownClaim.ticket = BigInt(kv.create_revision);
-      ownClaim.madeMs = nowMs();
-      this.#engine.forcing.listen(header.revision);
-      // Of a claim that was there already, from an earlier request, the newest two do not tell who is ahead.
-      if (!whole && at !== seen.length - 1) return this.ask(request, ownClaim);
-      const ahead = seen.slice(0, at);
-      const refusal = refusalOf(ahead, ownClaim, request);
-      if (refusal !== undefined) {
-        await this.#engine.releases.release(ownClaim);
-        return refusal;
-      }
-      return this.#answer(request, ownClaim, ahead, kv.mod_revision);
-    }
-    throw tooBusy(request.name);
-  }
-
-  async #placeFor(request: ClaimRequest): Promise<OwnClaim> {
-    const known = this.#engine.places.get(request.id);
-    if (known !== undefined && !known.session.gone) return known;
-    const ownClaim = new OwnClaim(
-      request.id,
-      this.#engine.root,
-      request,
-      await this.#engine.sessions.withTtl(request.ttlMs),
-    );
-    this.#engine.places.set(request.id, ownClaim);
-    return ownClaim;
-  }
-
-  #found(request: ClaimRequest, ownClaim: OwnClaim, ticket: bigint): Promise<Answer> {
-    ownClaim.ticket = ticket;
-    ownClaim.madeMs = nowMs();
-    return this.ask(request, ownClaim);
-  }
-
-  /** Where does my place stand now? Whatever is to be shown of it is changed on the way. */
-  async ask(request: ClaimRequest, ownClaim: OwnClaim): Promise<Answer> {
-    const ticket = ownClaim.ticket ?? 0n;
-    const { key, queue } = ownClaim;
-    ownClaim.session.keepFresh();
-    const value = ownClaim.value(request, this.#engine.bell);
-    const reads = [{ request_range: { key, keys_only: true } }, queue.ahead(ticket, ownClaim)];
-    const unchanged = ownClaim.written !== undefined && value.equals(ownClaim.written);
-    const { responses } = await this.#engine.rpc.txn(
-      unchanged
-        ? { success: reads }
-        : {
-            compare: [isStill(key, ticket)],
-            success: [{ request_put: { key, value, ignore_lease: true } }, ...reads],
-          },
-    );
-    const [own, ahead] = responses.slice(-reads.length);
-    const [kv] = own?.response_range?.kvs ?? [];
-    if (kv?.create_revision !== String(ticket)) {
-      if (request.ticket !== undefined) return this.#engine.goneAfter(ownClaim);
-      await ownClaim.cancelPending();
-      this.#engine.forget(ownClaim);
-      return this.enter(request);
-    }
-    ownClaim.written = value;
-    return this.#answer(request, ownClaim, queue.read(ahead?.response_range), kv.mod_revision);
-  }
-
-  async #answer(
+  constructor(
+    root: string,
     request: ClaimRequest,
-    ownClaim: OwnClaim,
-    ahead: readonly ListedClaim[],
-    changed: Long,
-  ): Promise<Answer> {
-    const ticket = ownClaim.ticket ?? 0n;
-    const blockers = worthWatching(ahead, ownClaim.weight, ownClaim.capacity);
-    this.#engine.watchBlockers(ownClaim, blockers);
-    if (blockers.length > 0) {
-      ownClaim.waited = true;
-      return { state: "waiting", ticket, remainingMs: ownClaim.remainingMs(), changeInMs: Infinity };
-    }
-    if (ownClaim.grantedAtMs === undefined && !(await granted(this.#engine, request, ownClaim, changed)))
-      return this.ask(request, ownClaim);
-    return { state: "granted", ticket, remainingMs: ownClaim.remainingMs() };
+    public session: Session,
+  ) {
+    super(request);
+    this.queue = new QueueKeys(root, request.name);
+    this.key = claimKey(root, request, session.lease);
   }
+
+  remainingMs(): number {
+    return this.alone === undefined
+      ? this.session.remainingMs()
+      : restMs(this.alone.sent, this.alone.lengthMs);
+  }
+
+  /** From here on, no request to make it that was sent before comes true. */
+  async cancelPending(): Promise<void> {
+    if (this.doubtful) await this.session.cancelPending();
+    this.doubtful = false;
+  }
+
+  grant(atMs: number): void {
+    this.grantedAtMs = atMs;
+    this.#grantedWall = Date.now();
+  }
+
+  /** What is to be shown of it; `isGranted` as of now, if it was not before. */
+  value(
+    { owner, note }: { readonly owner: Owner; readonly note: string },
+    bell: string,
+    isGranted = false,
+  ): Buffer {
+    const granted = this.#grantedWall ?? (isGranted ? Date.now() : undefined);
+    const value: ClaimValue = {
+      owner,
+      note,
+      bell,
+      came: this.#came,
+      ...(granted === undefined ? undefined : { granted }),
+    };
+    return Buffer.from(JSON.stringify(value));
+  }
+}
+
+/** Under which conditions a claim may be written. */
+type Permission = { readonly refusal: Refusal } | { readonly guard: readonly Compare[] };
+
+/** After so many lost races a claim that only tries is written all the same, and removed again if it is not granted. */
+const MOST_RACES = 3;
+
+/** One attempt to write a claim, and to read the claims ahead of it in the same step. */
+export async function enterQueue(
+  driver: EtcdDriver,
+  claim: EtcdClaim,
+  request: ClaimRequest,
+  attempt: number,
+): Promise<Entry<ListedKey>> {
+  const { rpc, bell, forces } = driver;
+  // An exclusive claim that does not count waiters needs to know only the nearest claim.
+  const whole = !claim.exclusive || request.maxWaiters !== undefined;
+  const permission = await mayEnter(driver, claim, request, attempt);
+  if ("refusal" in permission) return permission.refusal;
+  const value = claim.value(request, bell);
+  const { succeeded, responses, header } = await write(rpc, claim, permission.guard, value, whole);
+  if (!succeeded) {
+    const [session, first] = responses;
+    if (claim.session.learn(session?.response_range) || request.queue) return { state: "again" };
+    const claims = claim.queue.read(first?.response_range);
+    if (claims[0]?.id === claim.id) return known(claim, claims[0].ticket);
+    // An empty queue means that the claims of before have left.
+    if (claims.length === 0 || !claim.exclusive) return { state: "again" };
+    return (await refusalOf(driver, claim, request, claims)) ?? { state: "again" };
+  }
+  const [, own, read] = responses;
+  const [kv] = own?.response_range?.kvs ?? [];
+  // What was just written is there, and in the queue: else nothing of this answer can be relied on.
+  const seen = claim.queue.read(read?.response_range);
+  const at = seen.findIndex(({ id }) => id === claim.id);
+  if (kv === undefined || seen.length === 0 || (whole && at === -1)) throw notEtcd();
+  const entry = known(claim, BigInt(kv.create_revision));
+  forces.listen(header.revision);
+  // Of a claim that was there already, from an earlier request, the newest two do not tell which are ahead.
+  if (!whole && at !== seen.length - 1) return entry;
+  return { state: "entered", ahead: seen.slice(0, at), revision: kv.mod_revision };
+}
+
+function known(claim: EtcdClaim, ticket: bigint): { readonly state: "known" } {
+  claim.ticket = ticket;
+  claim.madeMs = nowMs();
+  return { state: "known" };
+}
+
+/**
+ * A claim that may wait is just written: the answer tells which claims are ahead. An exclusive claim that only tries
+ * is written if the queue is empty; one that may fit beside others looks first, and is written on the condition that
+ * no claim was added since.
+ */
+async function mayEnter(
+  driver: EtcdDriver,
+  claim: EtcdClaim,
+  request: ClaimRequest,
+  racesLost: number,
+): Promise<Permission> {
+  const { queue, exclusive } = claim;
+  const { queue: mayWait, maxWaiters } = request;
+  if (mayWait && maxWaiters === undefined) return { guard: [] };
+  if (exclusive && !mayWait) return { guard: [isEmpty(queue.range)] };
+  const seen = await driver.rpc.range(queue.all());
+  const claims = queue.read(seen);
+  // An earlier request of ours, which was not answered, has made it already.
+  if (claims.some(({ id }) => id === claim.id)) return { guard: [] };
+  const refusal = await refusalOf(driver, claim, request, claims);
+  if (refusal !== undefined) return { refusal };
+  return { guard: mayWait || racesLost >= MOST_RACES ? [] : [emptySince(queue.range, seen.header.revision)] };
+}
+
+/** Writes the claim, if nothing has changed that must not. */
+async function write(
+  rpc: EtcdRpc,
+  claim: EtcdClaim,
+  guard: readonly Compare[],
+  value: Buffer,
+  whole: boolean,
+): Promise<TxnResponse> {
+  const { key, session, queue } = claim;
+  // Until it is answered, it may come true at any time; an earlier one that was not answered still may.
+  const { doubtful } = claim;
+  claim.doubtful = true;
+  const answer = await rpc.txn({
+    compare: [session.unchanged(), ...guard],
+    success: [
+      { request_put: { key, value, lease: session.lease } },
+      { request_range: { key, keys_only: true } },
+      { request_range: whole ? queue.all() : queue.newestTwo() },
+    ],
+    failure: [{ request_range: { key: session.key } }, { request_range: queue.first() }],
+  });
+  claim.doubtful = doubtful;
+  claim.written = value;
+  return answer;
 }

@@ -3,11 +3,11 @@ import { connect as connectTcp, isIP } from "node:net";
 import { checkServerIdentity, connect as connectTls, type PeerCertificate } from "node:tls";
 import { nowMs } from "../../core/clock.js";
 import { SingleFlight } from "../../core/single-flight.js";
+import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { socketTls } from "../../engine-kit/tls.js";
-import { closedError } from "./errors.js";
+import { CODE, closedError } from "./errors.js";
 import { type Client, CONNECTIVITY, type Grpc, loadLibrary } from "./library.js";
 import type { EtcdSettings } from "./options.js";
-import { probeTcp } from "./tcp-probe.js";
 import type { WatchTarget } from "./watch-stream.js";
 
 /** What is sent as the server's name in place of its address: a name that no server has (RFC 2606). */
@@ -46,7 +46,7 @@ export class Endpoint {
     this.#client ??= new grpc.Client(this.address, this.#credentials(grpc), {
       "grpc.initial_reconnect_backoff_ms": 50,
       "grpc.max_reconnect_backoff_ms": 1_000,
-      // etcd hangs up on whoever asks more often than every 5 s.
+      // etcd hangs up on a client that asks more often than every 5 s.
       "grpc.keepalive_time_ms": 10_000,
       "grpc.keepalive_timeout_ms": 5_000,
       // What a session keeps may be many keys; they are ours.
@@ -166,4 +166,37 @@ export class Endpoint {
 function libraryRoots(): Buffer | undefined {
   const file = process.env.GRPC_DEFAULT_SSL_ROOTS_FILE_PATH;
   return file === undefined ? undefined : readFileSync(file);
+}
+
+/**
+ * Whether anything takes connections there; rejects with an error such as the library's if not. The library itself
+ * goes on for minutes if a machine does not answer at all, and keeps the process alive meanwhile.
+ */
+function probeTcp(host: string, port: number, timeoutMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTcp({ host, port });
+    const end = (settle: () => void) => {
+      timer.stop();
+      socket.destroy();
+      settle();
+    };
+    const timer = new AnswerTimer(timeoutMs, () => {
+      end(() => reject(failure(CODE.deadlineExceeded, "the server does not take the connection")));
+    });
+    socket.once("connect", () => end(resolve));
+    // Stays: a socket that is destroyed may still have something to complain of.
+    socket.on("error", (error) => {
+      end(() => reject(failure(CODE.unavailable, `No connection established: ${textOf(error)}`)));
+    });
+  });
+}
+
+/** Of several addresses the first. */
+function textOf(error: Error): string {
+  const [first] = error instanceof AggregateError ? error.errors : [];
+  return first instanceof Error ? first.message : error.message;
+}
+
+function failure(code: number, details: string): Error {
+  return Object.assign(new Error(details), { code, details });
 }

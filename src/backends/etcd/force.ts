@@ -1,8 +1,7 @@
 import type { Force, Gone } from "../../core/backend.js";
 import { forceIn, forceText, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
-import { forcedKey, forcedKeys, isStill } from "./keys.js";
 import type { Long } from "./messages.js";
-import { QueueView } from "./queue-view.js";
+import { forcedKey, forcedKeys, isStill, QueueKeys } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 import type { Watcher } from "./watcher.js";
 
@@ -10,8 +9,8 @@ import type { Watcher } from "./watcher.js";
 const FORCED_KEPT_S = 60;
 
 /**
- * Taking claims away. Whoever does it leaves a word for the victim, under a prefix that its process watches:
- * one watch for all claims of a connection.
+ * Taking claims away. The process that does it writes a notice for the one that has made the claim, under a prefix
+ * that the latter watches: one watch for all claims of a connection.
  */
 export class Forces {
   readonly #rpc: EtcdRpc;
@@ -35,7 +34,7 @@ export class Forces {
     this.#onForced = onForced;
   }
 
-  /** From the revision of the first claim on; nothing can have been said before it. */
+  /** From the revision of the first claim on; nothing can have been written before it. */
   listen(revision: Long): void {
     if (this.#listening) return;
     this.#listening = true;
@@ -56,12 +55,12 @@ export class Forces {
   /** Why a claim of ours is no longer there. */
   async goneOf(id: string): Promise<Gone> {
     const { kvs } = await this.#rpc.range({ key: forcedKey(this.#root, this.#bell, id) });
-    const [word] = kvs;
-    return word === undefined ? { state: "gone", loss: "taken" } : readForce(word.value);
+    const [notice] = kvs;
+    return notice === undefined ? { state: "gone", loss: "taken" } : readForce(notice.value);
   }
 
   async takeAway(name: string, id: string, force: Force): Promise<boolean> {
-    const queue = new QueueView(this.#root, name);
+    const queue = new QueueKeys(this.#root, name);
     const claims = queue.read(await this.#rpc.range({ ...queue.all(), keys_only: false }));
     const victim = claims.find((claim) => claim.id === id);
     if (victim === undefined) return false;
@@ -73,10 +72,10 @@ export class Forces {
     }
     const { ID: lease } = await this.#rpc.grantLease(FORCED_KEPT_S);
     const value = Buffer.from(forceText(force));
-    const word = { request_put: { key: forcedKey(this.#root, bell, id), value, lease } };
+    const notice = { request_put: { key: forcedKey(this.#root, bell, id), value, lease } };
     const { succeeded } = await this.#rpc.txn({
       compare: [isStill(key, victim.ticket)],
-      success: [...success, word],
+      success: [...success, notice],
     });
     if (!succeeded) this.#rpc.revokeLease(lease).catch(() => undefined);
     return succeeded;

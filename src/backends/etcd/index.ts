@@ -14,11 +14,9 @@ import type {
 import { installed } from "../../engine-kit/client-library.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { EtcdCells } from "./cells.js";
-import { Claims } from "./claim.js";
-import { EngineState } from "./engine-state.js";
+import { EtcdDriver } from "./driver.js";
 import { readRecord, readRecords } from "./list.js";
 import { type EtcdOptions, type EtcdSettings, readEtcdOptions } from "./options.js";
-import { Renewals } from "./renew.js";
 
 export type { EtcdOptions } from "./options.js";
 
@@ -44,50 +42,35 @@ export function etcd(options: EtcdOptions): Backend {
 class EtcdBackend implements Backend {
   readonly traits: Traits;
   readonly cells: CellStore;
-  readonly #engine: EngineState;
-  readonly #claiming: Claims;
-  readonly #renewing: Renewals;
+  readonly #driver: EtcdDriver;
 
   constructor(settings: EtcdSettings) {
     this.traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] };
-    this.#engine = new EngineState(settings);
-    this.#claiming = new Claims(this.#engine);
-    this.#renewing = new Renewals(this.#engine);
-    this.cells = new EtcdCells(this.#engine.rpc, this.#engine.root);
+    this.#driver = new EtcdDriver(settings);
+    this.cells = new EtcdCells(this.#driver.rpc, this.#driver.root);
   }
 
   get client(): string {
     return installed("@grpc/grpc-js");
   }
 
-  async claim(request: ClaimRequest): Promise<Answer> {
-    const { id, ticket } = request;
-    const ownClaim = this.#engine.places.get(id);
-    const known = ownClaim?.ticket !== undefined && !ownClaim.left;
-    if (known && (ticket === undefined || ticket === ownClaim.ticket))
-      return this.#claiming.ask(request, ownClaim);
-    if (known || ownClaim?.left || ticket !== undefined) return this.#engine.forcing.goneOf(id);
-    return this.#claiming.enter(request);
+  claim(request: ClaimRequest): Promise<Answer> {
+    return this.#driver.queue.claim(request);
   }
 
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    return this.#renewing.renew(claims);
+    return this.#driver.renew(claims);
   }
 
-  async release(
-    { name, id }: { readonly name: string; readonly id: string },
-    ending?: Ending,
-  ): Promise<boolean> {
-    if (typeof ending === "object") return this.#engine.forcing.takeAway(name, id, ending);
-    const ownClaim = this.#engine.places.get(id);
-    if (ownClaim === undefined || (ownClaim.left && ending === undefined)) return false;
-    return this.#engine.releases.release(ownClaim, ending === "unused");
+  release({ name, id }: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+    const { queue, forces } = this.#driver;
+    return typeof ending === "object" ? forces.takeAway(name, id, ending) : queue.release(id, ending);
   }
 
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    const { rpc, root } = this.#engine;
+    const { rpc, root } = this.#driver;
     if ("prefix" in query) {
       yield* readRecords(rpc, root, query.prefix);
       return;
@@ -96,18 +79,11 @@ class EtcdBackend implements Backend {
     if (record !== undefined) yield record;
   }
 
-  watch({ id }: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    const { rings } = this.#engine;
-    rings.set(id, ring);
-    return () => void rings.delete(id);
+  watch({ id }: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
+    return this.#driver.queue.claims.watch(id, notify);
   }
 
-  async close(): Promise<void> {
-    const { rpc, watcher, sessions, places, releases } = this.#engine;
-    releases.close();
-    watcher.close();
-    const used = new Set([...places.values()].map(({ session }) => session));
-    await sessions.close((session) => used.has(session));
-    rpc.close();
+  close(): Promise<void> {
+    return this.#driver.close();
   }
 }

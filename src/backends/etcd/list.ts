@@ -1,9 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { readMetadata, shownMs, UNKNOWN_OWNER } from "../../engine-kit/claim-metadata.js";
-import { encodeName, type KeyRange, keysUnder, type ListedClaim, readClaimKey } from "./keys.js";
+import { readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
+import { claimRecord, resourceRecord } from "../session-queue/listed-claims.js";
+import type { ClaimValue } from "./claim.js";
 import type { LeaseRest, Long } from "./messages.js";
-import type { ClaimValue } from "./own-claim.js";
-import { capacityOf, QueueView } from "./queue-view.js";
+import { encodeName, type KeyRange, keysUnder, type ListedKey, QueueKeys, readClaimKey } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const PAGE = 1_000;
@@ -15,7 +15,7 @@ export async function readRecord(
   name: string,
   limit?: number,
 ): Promise<ResourceRecord | undefined> {
-  const queue = new QueueView(root, name);
+  const queue = new QueueKeys(root, name);
   const request = { ...queue.all(), keys_only: false, ...(limit === undefined ? undefined : { limit }) };
   const claims = queue.read(await rpc.range(request));
   return recordOf(name, claims, await remainingByLease(rpc, claims));
@@ -29,14 +29,14 @@ export async function* readRecords(
 ): AsyncIterable<ResourceRecord> {
   const { key, range_end } = keysUnder(`${root}${encodeName(prefix)}`);
   let range: KeyRange = { key, range_end };
-  let open: ListedClaim[] = [];
+  let open: ListedKey[] = [];
   // Of all pages: the last name of one is told with the next.
   const remaining = new Map<Long, number>();
   for (;;) {
     const { kvs, more } = await rpc.range({ ...range, limit: PAGE });
     const claims = kvs.flatMap((kv) => {
       const claim = readClaimKey(root, kv);
-      // A key without a lease is nobody's lock.
+      // A key without a lease is no claim.
       return claim === undefined || kv.lease === "0" || !claim.name.startsWith(prefix) ? [] : [claim];
     });
     for (const [lease, restMs] of await remainingByLease(rpc, claims)) remaining.set(lease, restMs);
@@ -56,7 +56,7 @@ export async function* readRecords(
   }
 }
 
-function recordsOf(claims: ListedClaim[], remaining: ReadonlyMap<Long, number>): ResourceRecord[] {
+function recordsOf(claims: ListedKey[], remaining: ReadonlyMap<Long, number>): ResourceRecord[] {
   const name = claims[0]?.name;
   const sorted = claims.sort((a, b) => (a.ticket < b.ticket ? -1 : 1));
   const record = name === undefined ? undefined : recordOf(name, sorted, remaining);
@@ -65,33 +65,25 @@ function recordsOf(claims: ListedClaim[], remaining: ReadonlyMap<Long, number>):
 
 function recordOf(
   name: string,
-  claims: readonly ListedClaim[],
+  listed: readonly ListedKey[],
   remaining: ReadonlyMap<Long, number>,
 ): ResourceRecord | undefined {
-  if (claims.length === 0) return undefined;
-  const capacity = capacityOf(claims) ?? claims[0]?.weight ?? 0;
-  return { name, capacity, claims: claims.map((claim) => claimRecord(claim, remaining)) };
+  const claims = listed.map((claim) => shown(claim, remaining));
+  return resourceRecord(name, listed, claims);
 }
 
-function claimRecord(claim: ListedClaim, remaining: ReadonlyMap<Long, number>): ClaimRecord {
+function shown(claim: ListedKey, remaining: ReadonlyMap<Long, number>): ClaimRecord {
   const { name, id, ticket, weight, kv } = claim;
   const value = readMetadata<ClaimValue>(kv.value);
-  return {
-    name,
-    id,
-    ticket,
-    weight,
-    owner: value?.owner ?? UNKNOWN_OWNER,
-    note: value?.note ?? "",
-    ageMs: Date.now() - shownMs(value?.granted ?? value?.came, Date.now()),
-    remainingMs: remaining.get(kv.lease) ?? 0,
-  };
+  const ageMs = Date.now() - shownMs(value?.granted ?? value?.came, Date.now());
+  const remainingMs = remaining.get(kv.lease) ?? 0;
+  return claimRecord({ name, id, ticket, weight, ageMs, remainingMs }, value);
 }
 
 /** Leases are shared, so there are far fewer of them than claims. */
 async function remainingByLease(
   rpc: EtcdRpc,
-  claims: readonly ListedClaim[],
+  claims: readonly ListedKey[],
 ): Promise<ReadonlyMap<Long, number>> {
   const leases = [...new Set(claims.map(({ kv }) => kv.lease))].filter((lease) => lease !== "0");
   const answers = await Promise.all(

@@ -1,136 +1,80 @@
 // The few messages of etcd's v3 API that are used here, described for protobuf: field names and numbers as
 // in etcd's rpc.proto, kv.proto and auth.proto. 64-bit numbers come as decimal strings.
 
-const field = (type: string, id: number) => ({ type, id });
-const many = (type: string, id: number) => ({ rule: "repeated", type, id });
+const MESSAGES = `
+  message Header { int64 revision = 3; uint64 raft_term = 4; }
+  message KeyValue {
+    bytes key = 1; int64 create_revision = 2; int64 mod_revision = 3; bytes value = 5; int64 lease = 6;
+  }
+  message RangeRequest {
+    bytes key = 1; bytes range_end = 2; int64 limit = 3; int32 sort_order = 5; int32 sort_target = 6;
+    bool keys_only = 8; int64 max_create_revision = 13;
+  }
+  message RangeResponse { Header header = 1; repeated KeyValue kvs = 2; bool more = 3; int64 count = 4; }
+  message PutRequest { bytes key = 1; bytes value = 2; int64 lease = 3; bool ignore_lease = 6; }
+  message PutResponse { Header header = 1; }
+  message DeleteRangeRequest { bytes key = 1; bytes range_end = 2; }
+  message DeleteRangeResponse { Header header = 1; int64 deleted = 2; }
+  message RequestOp {
+    RangeRequest request_range = 1; PutRequest request_put = 2; DeleteRangeRequest request_delete_range = 3;
+  }
+  message ResponseOp {
+    RangeResponse response_range = 1; PutResponse response_put = 2;
+    DeleteRangeResponse response_delete_range = 3;
+  }
+  message Compare {
+    int32 result = 1; int32 target = 2; bytes key = 3; int64 create_revision = 5; int64 mod_revision = 6;
+    bytes value = 7; bytes range_end = 64;
+  }
+  message TxnRequest {
+    repeated Compare compare = 1; repeated RequestOp success = 2; repeated RequestOp failure = 3;
+  }
+  message TxnResponse { Header header = 1; bool succeeded = 2; repeated ResponseOp responses = 3; }
+  message LeaseGrantRequest { int64 TTL = 1; int64 ID = 2; }
+  message LeaseGrantResponse { Header header = 1; int64 ID = 2; int64 TTL = 3; }
+  message LeaseRevokeRequest { int64 ID = 1; }
+  message LeaseRevokeResponse { Header header = 1; }
+  message LeaseKeepAliveRequest { int64 ID = 1; }
+  message LeaseKeepAliveResponse { Header header = 1; int64 ID = 2; int64 TTL = 3; }
+  message LeaseTimeToLiveRequest { int64 ID = 1; bool keys = 2; }
+  message LeaseTimeToLiveResponse {
+    Header header = 1; int64 ID = 2; int64 TTL = 3; int64 grantedTTL = 4; repeated bytes keys = 5;
+  }
+  message WatchCreateRequest {
+    bytes key = 1; bytes range_end = 2; int64 start_revision = 3; repeated int32 filters = 5;
+    int64 watch_id = 7;
+  }
+  message WatchCancelRequest { int64 watch_id = 1; }
+  message WatchRequest { WatchCreateRequest create_request = 1; WatchCancelRequest cancel_request = 2; }
+  message Event { int32 type = 1; KeyValue kv = 2; }
+  message WatchResponse {
+    Header header = 1; int64 watch_id = 2; bool created = 3; bool canceled = 4; int64 compact_revision = 5;
+    string cancel_reason = 6; repeated Event events = 11;
+  }
+  message AuthenticateRequest { string name = 1; string password = 2; }
+  message AuthenticateResponse { Header header = 1; string token = 2; }
+`;
 
-const messages = {
-  Header: { fields: { revision: field("int64", 3), raft_term: field("uint64", 4) } },
-  KeyValue: {
-    fields: {
-      key: field("bytes", 1),
-      create_revision: field("int64", 2),
-      mod_revision: field("int64", 3),
-      value: field("bytes", 5),
-      lease: field("int64", 6),
-    },
-  },
-  RangeRequest: {
-    fields: {
-      key: field("bytes", 1),
-      range_end: field("bytes", 2),
-      limit: field("int64", 3),
-      sort_order: field("int32", 5),
-      sort_target: field("int32", 6),
-      keys_only: field("bool", 8),
-      max_create_revision: field("int64", 13),
-    },
-  },
-  RangeResponse: {
-    fields: {
-      header: field("Header", 1),
-      kvs: many("KeyValue", 2),
-      more: field("bool", 3),
-      count: field("int64", 4),
-    },
-  },
-  PutRequest: {
-    fields: {
-      key: field("bytes", 1),
-      value: field("bytes", 2),
-      lease: field("int64", 3),
-      ignore_lease: field("bool", 6),
-    },
-  },
-  PutResponse: { fields: { header: field("Header", 1) } },
-  DeleteRangeRequest: { fields: { key: field("bytes", 1), range_end: field("bytes", 2) } },
-  DeleteRangeResponse: { fields: { header: field("Header", 1), deleted: field("int64", 2) } },
-  RequestOp: {
-    oneofs: { request: { oneof: ["request_range", "request_put", "request_delete_range"] } },
-    fields: {
-      request_range: field("RangeRequest", 1),
-      request_put: field("PutRequest", 2),
-      request_delete_range: field("DeleteRangeRequest", 3),
-    },
-  },
-  ResponseOp: {
-    oneofs: { response: { oneof: ["response_range", "response_put", "response_delete_range"] } },
-    fields: {
-      response_range: field("RangeResponse", 1),
-      response_put: field("PutResponse", 2),
-      response_delete_range: field("DeleteRangeResponse", 3),
-    },
-  },
-  Compare: {
-    oneofs: { target_union: { oneof: ["create_revision", "mod_revision", "value"] } },
-    fields: {
-      result: field("int32", 1),
-      target: field("int32", 2),
-      key: field("bytes", 3),
-      create_revision: field("int64", 5),
-      mod_revision: field("int64", 6),
-      value: field("bytes", 7),
-      range_end: field("bytes", 64),
-    },
-  },
-  TxnRequest: {
-    fields: { compare: many("Compare", 1), success: many("RequestOp", 2), failure: many("RequestOp", 3) },
-  },
-  TxnResponse: {
-    fields: { header: field("Header", 1), succeeded: field("bool", 2), responses: many("ResponseOp", 3) },
-  },
-  LeaseGrantRequest: { fields: { TTL: field("int64", 1), ID: field("int64", 2) } },
-  LeaseGrantResponse: {
-    fields: { header: field("Header", 1), ID: field("int64", 2), TTL: field("int64", 3) },
-  },
-  LeaseRevokeRequest: { fields: { ID: field("int64", 1) } },
-  LeaseRevokeResponse: { fields: { header: field("Header", 1) } },
-  LeaseKeepAliveRequest: { fields: { ID: field("int64", 1) } },
-  LeaseKeepAliveResponse: {
-    fields: { header: field("Header", 1), ID: field("int64", 2), TTL: field("int64", 3) },
-  },
-  LeaseTimeToLiveRequest: { fields: { ID: field("int64", 1), keys: field("bool", 2) } },
-  LeaseTimeToLiveResponse: {
-    fields: {
-      header: field("Header", 1),
-      ID: field("int64", 2),
-      TTL: field("int64", 3),
-      grantedTTL: field("int64", 4),
-      keys: many("bytes", 5),
-    },
-  },
-  WatchCreateRequest: {
-    fields: {
-      key: field("bytes", 1),
-      range_end: field("bytes", 2),
-      start_revision: field("int64", 3),
-      filters: many("int32", 5),
-      watch_id: field("int64", 7),
-    },
-  },
-  WatchCancelRequest: { fields: { watch_id: field("int64", 1) } },
-  WatchRequest: {
-    oneofs: { request_union: { oneof: ["create_request", "cancel_request"] } },
-    fields: {
-      create_request: field("WatchCreateRequest", 1),
-      cancel_request: field("WatchCancelRequest", 2),
-    },
-  },
-  Event: { fields: { type: field("int32", 1), kv: field("KeyValue", 2) } },
-  WatchResponse: {
-    fields: {
-      header: field("Header", 1),
-      watch_id: field("int64", 2),
-      created: field("bool", 3),
-      canceled: field("bool", 4),
-      compact_revision: field("int64", 5),
-      cancel_reason: field("string", 6),
-      events: many("Event", 11),
-    },
-  },
-  AuthenticateRequest: { fields: { name: field("string", 1), password: field("string", 2) } },
-  AuthenticateResponse: { fields: { header: field("Header", 1), token: field("string", 2) } },
+/** Of these at most one is sent; those that are not are left out of an answer. */
+const ONE_OF: Readonly<Record<string, readonly string[]>> = {
+  RequestOp: ["request_range", "request_put", "request_delete_range"],
+  ResponseOp: ["response_range", "response_put", "response_delete_range"],
+  Compare: ["create_revision", "mod_revision", "value"],
+  WatchRequest: ["create_request", "cancel_request"],
 };
+
+function messages(): object {
+  const found = [...MESSAGES.matchAll(/message (\w+) \{([^}]*)\}/g)].map(([, name = "", text = ""]) => {
+    const fields = [...text.matchAll(/(repeated )?(\w+) (\w+) = (\d+);/g)].map(
+      ([, many, type, field, id]) =>
+        [field, { type, id: Number(id), ...(many && { rule: "repeated" }) }] as const,
+    );
+    const oneof = ONE_OF[name];
+    const oneofs = oneof && { oneofs: { one: { oneof } } };
+    return [name, { ...oneofs, fields: Object.fromEntries(fields) }] as const;
+  });
+  return Object.fromEntries(found);
+}
 
 const call = (name: string) => ({ requestType: `${name}Request`, responseType: `${name}Response` });
 const stream = (name: string) => ({ ...call(name), requestStream: true, responseStream: true });
@@ -150,7 +94,7 @@ const services = {
 };
 
 /** As protobuf.js reads it. */
-export const DESCRIPTION = { nested: { etcdserverpb: { nested: { ...messages, ...services } } } };
+export const DESCRIPTION = { nested: { etcdserverpb: { nested: { ...messages(), ...services } } } };
 
 export const ORDER = { ascending: 1, descending: 2 } as const;
 export const SORT_BY_CREATION = 2;

@@ -8,7 +8,7 @@ import { duration, type ParameterTable, text, withParameters } from "../../engin
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */
   readonly url: string;
-  /** PEM texts for `etcds://`: who signed the servers, and who we are. */
+  /** PEM texts for `etcds://`: the authority of the servers, and our own certificate. */
   readonly tls?: TlsOptions | undefined;
   /** What the keys begin with; `"locktender"` if not given. `""` shares names with `etcdctl lock`. */
   readonly prefix?: string | undefined;

@@ -4,7 +4,6 @@ import { describeHosts } from "../../engine-kit/address.js";
 import { Endpoint } from "./endpoint.js";
 import { CODE, closedError, codeOf, etcdError, isBroken, isVoid, wasNotReached } from "./errors.js";
 import { type KeepAliveStream, loadLibrary, type Metadata, methodOf, type Service } from "./library.js";
-import { Login, type Token } from "./login.js";
 import type {
   LeaseResponse,
   LeaseRest,
@@ -50,7 +49,7 @@ export class EtcdRpc {
   #at = 0;
   #closed = false;
 
-  /** `onSilence`: a server did not answer, so whoever has a stream open to it should open a new one. */
+  /** `onSilence`: a server did not answer, so a stream that is open to it should be opened anew. */
   constructor(settings: EtcdSettings, onSilence: () => void) {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
@@ -248,5 +247,31 @@ export class EtcdRpc {
     const endpoint = this.#endpoints[this.#at];
     if (this.#closed || endpoint === undefined) throw closedError();
     return endpoint;
+  }
+}
+
+/** A token of the servers, once it is there. */
+type Token = Promise<string>;
+
+/** A user's token, shared by all calls of a connection: the servers take their time to check a password. */
+class Login {
+  readonly #authenticate: () => Token;
+  #token: Token | undefined;
+
+  constructor(authenticate: () => Token) {
+    this.#authenticate = authenticate;
+  }
+
+  token(): Token {
+    if (this.#token !== undefined) return this.#token;
+    const token = this.#authenticate();
+    this.#token = token;
+    token.catch(() => this.forget(token));
+    return token;
+  }
+
+  /** That one is no longer good; a call that was told so before may have got a newer one already. */
+  forget(token: Token): void {
+    if (this.#token === token) this.#token = undefined;
   }
 }

@@ -1,11 +1,12 @@
 import { nowMs, restMs, type Sent, sendingNow } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { SingleFlight } from "../../core/single-flight.js";
-import { sessionKey } from "./keys.js";
 import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
+import { sessionKey } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const MOST_ELECTIONS = 3;
+const MOST_SESSIONS = 3;
 
 /** A key as a text that is cheap to compare. */
 export function textOf(key: Buffer): string {
@@ -65,8 +66,8 @@ export class Session {
   }
 
   /**
-   * Refreshes the session, and tells which keys it keeps; `undefined` if it is gone. Shared by those who ask at
-   * the same time, but nobody is told of a look that began before its own key was made.
+   * Refreshes the session, and tells which keys it keeps; `undefined` if it is gone. Claims that ask
+   * at the same time share it, but no claim is told of a look that began before its own key was made.
    */
   async inventory(madeMs: number): Promise<ReadonlySet<string> | undefined> {
     while (this.#counting !== undefined && this.#counting.sinceMs <= madeMs) {
@@ -133,7 +134,7 @@ export class Session {
     return true;
   }
 
-  /** Refreshes it in the background if it is time for that. Whoever relies on it is told by its own answer. */
+  /** Refreshes it in the background if it is time for that. A claim that relies on it is told by its own answer. */
   keepFresh(): void {
     if (!this.#gone && this.remainingMs() <= (this.ttlMs * 2) / 3) this.refresh().catch(() => undefined);
   }
@@ -146,4 +147,59 @@ export class Session {
     this.#gone = true;
     await this.rpc.revokeLease(this.lease);
   }
+}
+
+/** The sessions of one connection, by ttl: opened when needed, kept while they are used. */
+export class Sessions {
+  readonly #rpc: EtcdRpc;
+  readonly #root: string;
+  readonly #byTtl = new Map<number, Promise<Session>>();
+
+  constructor(rpc: EtcdRpc, root: string) {
+    this.#rpc = rpc;
+    this.#root = root;
+  }
+
+  /** One that lives long enough for a new claim to have most of its time before it. */
+  async withTtl(ttlMs: number): Promise<Session> {
+    const ttlS = Math.max(1, Math.ceil(ttlMs / 1_000));
+    for (let attempt = 0; attempt < MOST_SESSIONS; attempt++) {
+      const opening = this.#open(ttlS);
+      const session = await opening;
+      if (await isFresh(session)) return session;
+      this.#forget(ttlS, opening);
+    }
+    throw backendError(`etcd answers too slowly for a ttl of ${ttlS} s.`, { retryable: true });
+  }
+
+  /** Ends those that no claim uses any more; the others end by their ttl, because work may go on under their claims. */
+  async close(isUsed: (session: Session) => boolean): Promise<void> {
+    const opened = await Promise.allSettled(this.#byTtl.values());
+    this.#byTtl.clear();
+    const unused = opened.flatMap((one) =>
+      one.status === "fulfilled" && !one.value.gone && !isUsed(one.value) ? [one.value] : [],
+    );
+    await Promise.allSettled(unused.map((session) => session.end()));
+  }
+
+  #open(ttlS: number): Promise<Session> {
+    const known = this.#byTtl.get(ttlS);
+    if (known !== undefined) return known;
+    const opening = Session.open(this.#rpc, this.#root, ttlS * 1_000);
+    this.#byTtl.set(ttlS, opening);
+    opening.catch(() => this.#forget(ttlS, opening));
+    return opening;
+  }
+
+  /** Of all claims that find it gone, the first opens a new one for all of them. */
+  #forget(ttlS: number, opening: Promise<Session>): void {
+    if (this.#byTtl.get(ttlS) === opening) this.#byTtl.delete(ttlS);
+  }
+}
+
+async function isFresh(session: Session): Promise<boolean> {
+  if (session.gone) return false;
+  if (session.remainingMs() <= session.ttlMs / 3) return session.refresh();
+  session.keepFresh();
+  return true;
 }

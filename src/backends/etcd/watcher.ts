@@ -37,13 +37,13 @@ interface Standing {
  * All watches of one connection on one stream. When it breaks, they go on at the revision they had reached, or look.
  *
  * Servers tell of what happened before a watch stands every 100 ms only, and as long as that lasts, also of what
- * happens then. A lock must not be idle for so long: so who waits for a deletion watches from now on, and what may
+ * happens then. A lock must not be idle for so long: so a waiter watches for a deletion from now on, and what may
  * have been deleted before is looked up as soon as the watch stands.
  */
 export class Watcher {
   readonly #rpc: EtcdRpc;
   readonly #standing = new Map<Long, Standing>();
-  /** They stand, and nobody has looked yet. */
+  /** They stand, and what they watch was not looked at yet. */
   readonly #unseen = new Map<Long, Standing>();
   #looking = false;
   #stream: WatchStream | undefined;

@@ -1,8 +1,8 @@
 import { createHash, randomInt } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
-import { againIfExpired, againIfRefused, type EngineState } from "./engine-state.js";
-import { isRefusal, unless } from "./errors.js";
+import type { ZooKeeperDriver } from "./driver.js";
+import { againIfExpired, againIfRefused, isRefusal, unless } from "./errors.js";
 import { encodeName } from "./names.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { create, ERROR, getChildren, getData, MODE, removeIf, type Stat, setData, sync } from "./protocol.js";
@@ -19,7 +19,7 @@ interface Found {
   readonly cell: StoredCell | undefined;
 }
 
-/** Whoever may write there can write anything. */
+/** A program that may write there can write anything. */
 function readContent(data: Buffer, name: string): Content {
   try {
     const content = JSON.parse(data.toString()) as Content;
@@ -41,32 +41,33 @@ const NOTHING = Buffer.alloc(0);
 
 /**
  * A cell is a node, and its version the transaction of its last change. The servers compare only how often a node
- * was changed since it was made; so one that is deleted or over is emptied first, and removed when nobody who has
- * seen it full can still be about to change it. Who saw it empty just before that, and writes only if there is none,
- * may still meet a new one that was changed as often, if others have made that between its look and its write.
+ * was changed since it was made; so one that is deleted or over is emptied first, and removed when no process that
+ * has seen it full can still be about to change it. A process that saw it empty just before that, and writes only if
+ * there is none, may still meet a new one that was changed as often, if others have made that between its look and
+ * its write.
  * Until when a cell is kept is judged by the servers' clock, too.
  * What a process that ends leaves behind is tidied up by others that leave something.
  */
 export class ZooKeeperCells implements CellStore {
-  readonly #engine: EngineState;
+  readonly #driver: ZooKeeperDriver;
   readonly #acl: ZooKeeperSettings["acl"];
   readonly #removedAfterMs: number;
 
-  constructor(engine: EngineState, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
-    this.#engine = engine;
+  constructor(driver: ZooKeeperDriver, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
+    this.#driver = driver;
     this.#acl = acl;
     this.#removedAfterMs = removedAfterMs;
   }
 
   read(name: string): Promise<StoredCell | undefined> {
-    return againIfExpired(async () => (await this.#find(await this.#engine.sessions.any(), name))?.cell);
+    return againIfExpired(async () => (await this.#find(await this.#driver.sessions.any(), name))?.cell);
   }
 
   async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
     const content: Content = { text: text ?? "", keepMs };
     const data = text === undefined ? NOTHING : Buffer.from(JSON.stringify(content));
     const written = await (ifVersion === undefined
-      ? againIfExpired(async () => this.#overwrite(await this.#engine.sessions.any(), name, data))
+      ? againIfExpired(async () => this.#overwrite(await this.#driver.sessions.any(), name, data))
       : againIfRefused(() => this.#writeIf(name, data, ifVersion)));
     if (written === undefined) return undefined;
     if (text === undefined) this.#removeLater(name, written.version);
@@ -88,7 +89,7 @@ export class ZooKeeperCells implements CellStore {
   async #writeIf(name: string, data: Buffer, ifVersion: bigint | null): Promise<Stat | undefined> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const { session, found } = await againIfExpired(async () => {
-        const any = await this.#engine.sessions.any();
+        const any = await this.#driver.sessions.any();
         return { session: any, found: await this.#find(any, name) };
       });
       if (ifVersion !== (found?.cell?.version ?? null)) return undefined;
@@ -100,13 +101,13 @@ export class ZooKeeperCells implements CellStore {
     throw tooMany(name);
   }
 
-  /** `undefined` if it is not there, or was changed by somebody who was faster. */
+  /** `undefined` if it is not there, or was changed by a process that was faster. */
   #change(session: Session, name: string, data: Buffer, version: number): Promise<Stat | undefined> {
     const changing = session.client.send(setData(this.#path(name), data, version));
     return changing.catch(unless(ERROR.badVersion, ERROR.noNode));
   }
 
-  /** `undefined` if somebody else has made it, or if its folder has vanished again. */
+  /** `undefined` if another process has made it, or if its folder has vanished again. */
   async #make(session: Session, name: string, data: Buffer): Promise<Stat | undefined> {
     const path = this.#path(name);
     const make = () => session.client.send(create(path, data, this.#acl, MODE.persistent));
@@ -121,7 +122,7 @@ export class ZooKeeperCells implements CellStore {
   async #find(session: Session, name: string): Promise<Found | undefined> {
     const { client } = session;
     const path = this.#path(name);
-    // Our server may be behind the one that somebody else has just written to.
+    // Our server may be behind the one that another process has just written to.
     const [, read] = await Promise.all([
       client.send(sync(path)),
       client.send(getData(path, false)).catch(unless(ERROR.noNode)),
@@ -136,7 +137,7 @@ export class ZooKeeperCells implements CellStore {
 
   /** Unless it was changed again by then. */
   #removeLater(name: string, version: number): void {
-    this.#engine.timers.later(this.#removedAfterMs, () => {
+    this.#driver.timers.later(this.#removedAfterMs, () => {
       this.#inBackground(({ client }) => client.send(removeIf(this.#path(name), version)));
     });
   }
@@ -164,16 +165,16 @@ export class ZooKeeperCells implements CellStore {
       await client.send(setData(path, NOTHING, stat.version));
   }
 
-  /** Nobody waits for it; whoever comes across it next tries again. */
+  /** No caller waits for it; the process that next finds it tries again. */
   #inBackground(act: (session: Session) => Promise<unknown>): void {
-    this.#engine.sessions
+    this.#driver.sessions
       .any()
       .then(act)
       .catch(() => undefined);
   }
 
   get #root(): string {
-    return `${this.#engine.root}/%cells`;
+    return `${this.#driver.root}/%cells`;
   }
 
   #path(name: string): string {

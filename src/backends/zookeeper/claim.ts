@@ -1,107 +1,216 @@
-import type { Answer, ClaimRequest } from "../../core/backend.js";
+import type { ClaimRequest } from "../../core/backend.js";
+import type { Owner } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
-import { watchBlockers } from "./blockers.js";
-import { type CreateClaim, refusalBehind } from "./create-claim.js";
-import type { EngineState } from "./engine-state.js";
-import { unless } from "./errors.js";
-import type { ListedClaim } from "./names.js";
-import { OwnClaim, sessionFor } from "./own-claim.js";
-import { ERROR, setData } from "./protocol.js";
-import type { Releases } from "./release.js";
+import { backendError } from "../../core/errors.js";
+import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
+import { OwnClaim } from "../session-queue/own-claims.js";
+import type { Timers } from "../session-queue/timers.js";
+import { isRefusal, refusal, refusalCode } from "./errors.js";
+import { claimNode, encodeName, type ListedNode } from "./names.js";
+import { type Acl, type Created, create, ERROR, getData, MODE, multi, setData } from "./protocol.js";
+import type { Session } from "./session.js";
 
-/** Entering the queue, and asking about a place in it. */
-export class Claims {
-  readonly #engine: EngineState;
-  readonly #entry: CreateClaim;
-  readonly #leaving: Releases;
+/** What is written into a claim's node, for people. */
+export interface ClaimValue extends ClaimMetadata {
+  /** How long its session lasts without being heard of. */
+  readonly ttl: number;
+  /** How many milliseconds after it was made it was granted. */
+  readonly granted?: number;
+}
 
-  constructor(engine: EngineState, entry: CreateClaim, leaving: Releases) {
-    this.#engine = engine;
-    this.#entry = entry;
-    this.#leaving = leaving;
-  }
+export function parentOf(root: string, name: string): string {
+  return `${root}/${encodeName(name)}`;
+}
 
-  async enter(request: ClaimRequest, askedMs: number): Promise<Answer> {
-    const ownClaim = await this.#placeFor(request);
-    const { session, parent } = ownClaim;
-    if (ownClaim.doubtful && (await this.#entry.find(ownClaim))) return this.ask(request, ownClaim, askedMs);
-    if (!request.queue || request.maxWaiters !== undefined) {
-      const refusal = await refusalBehind(ownClaim, request, await session.queues.latest(parent));
-      if (refusal !== undefined) {
-        this.#engine.forget(ownClaim);
-        return refusal;
-      }
-    }
-    const line = await this.#entry.come(ownClaim, ownClaim.value(request));
-    const ahead = this.#engine.aheadOf(ownClaim, line);
-    if (ahead === undefined) return this.#engine.goneAfter(ownClaim);
-    const refusal = await refusalBehind(ownClaim, request, ahead);
-    if (refusal !== undefined) {
-      await this.#leaving.release(ownClaim);
-      return refusal;
-    }
-    return this.#answer(request, ownClaim, ahead, askedMs);
-  }
+/**
+ * How long a session has to last for this claim. It is trusted for two thirds of its timeout after a write: a
+ * claim that is renewed has those anew with every renewal. A fixed one has to do with the write at its grant. For
+ * `minHold` the node has to stay for that long even if the process dies right after the grant.
+ */
+export function sessionFor({ ttlMs, fixed, minHoldMs }: ClaimRequest): number {
+  return Math.max(fixed ? ttlMs * 1.5 : ttlMs, minHoldMs * 1.5);
+}
 
-  async #placeFor(request: ClaimRequest): Promise<OwnClaim> {
-    const known = this.#engine.places.get(request.id);
-    if (known !== undefined && !known.session.gone) return known;
-    const session = await this.#engine.sessions.lasting(sessionFor(request));
-    const ownClaim = new OwnClaim(this.#engine.root, request, session);
-    this.#engine.places.set(request.id, ownClaim);
-    return ownClaim;
-  }
+export class ZooKeeperClaim extends OwnClaim {
+  readonly parent: string;
+  /** The name of its node, as soon as that is known. */
+  node: string | undefined;
+  readonly #cameMs = nowMs();
+  #endsMs = Infinity;
 
-  /** Where does my place stand now? Whatever is to be shown of it is changed on the way. */
-  async ask(request: ClaimRequest, ownClaim: OwnClaim, askedMs: number): Promise<Answer> {
-    const { session, parent } = ownClaim;
-    const value = ownClaim.value(request);
-    const changing = ownClaim.written !== undefined && value.equals(ownClaim.written) ? undefined : value;
-    const reading = session.queues.read(parent);
-    if (changing !== undefined) {
-      await Promise.all([reading, session.client.send(setData(ownClaim.path, changing))]).catch(
-        unless(ERROR.noNode),
-      );
-      ownClaim.written = changing;
-    }
-    const ahead = this.#engine.aheadOf(ownClaim, await reading);
-    if (ahead === undefined) {
-      this.#engine.forget(ownClaim);
-      return request.ticket === undefined ? this.enter(request, askedMs) : this.#engine.goneAfter(ownClaim);
-    }
-    return this.#answer(request, ownClaim, ahead, askedMs);
-  }
-
-  async #answer(
+  constructor(
+    root: string,
     request: ClaimRequest,
-    ownClaim: OwnClaim,
-    ahead: readonly ListedClaim[],
-    askedMs: number,
-  ): Promise<Answer> {
-    const { session, ticket = 0n } = ownClaim;
-    ownClaim.stopWatching();
-    const { blockers, stop } = await watchBlockers(session, ownClaim, ahead, () =>
-      this.#engine.rings.get(ownClaim.id)?.(),
-    );
-    if (this.#engine.places.get(ownClaim.id) === ownClaim) ownClaim.stopWatching = stop;
-    else stop(); // It was taken away meanwhile.
-    if (blockers.length > 0) {
-      ownClaim.waited = true;
-      const remainingMs = Math.min(ownClaim.remainingMs(askedMs), request.ttlMs);
-      return { state: "waiting", ticket, remainingMs, changeInMs: Infinity };
-    }
-    if (ownClaim.grantedAtMs === undefined) await this.#granted(request, ownClaim);
-    return { state: "granted", ticket, remainingMs: ownClaim.remainingMs(askedMs) };
+    readonly session: Session,
+  ) {
+    super(request);
+    this.parent = parentOf(root, request.name);
   }
 
-  /** The first granted answer: a fixed or a minimal time begins. */
-  async #granted(request: ClaimRequest, ownClaim: OwnClaim): Promise<void> {
-    const { session, waited, fixed, minHoldMs } = ownClaim;
-    const ownClock = fixed || minHoldMs > 0;
-    // Whoever comes and is granted has just written; whoever waited may have to rely on an old write.
-    if (waited && (ownClock || session.trustedUntilMs - nowMs() < session.timeoutMs / 3))
-      await session.beat();
-    ownClaim.grant(request.ttlMs);
-    if (waited) this.#engine.shown.later(ownClaim, request);
+  /** The path to create it at; the servers add its sequence. */
+  get creation(): string {
+    return `${this.parent}/${claimNode(this.id, this.weight, this.capacity)}`;
+  }
+
+  get path(): string {
+    return `${this.parent}/${this.node}`;
+  }
+
+  remainingMs(askedMs: number, atMostMs = Infinity): number {
+    const untilMs = Math.min(this.session.trustedUntilMs, this.#endsMs);
+    return Math.min(Math.max(0, untilMs - askedMs), atMostMs);
+  }
+
+  grant(ttlMs: number): void {
+    this.grantedAtMs = nowMs();
+    if (this.fixed) this.#endsMs = this.grantedAtMs + Math.max(ttlMs, this.minHoldMs);
+  }
+
+  value({ owner, note }: { readonly owner: Owner; readonly note: string }): Buffer {
+    const { grantedAtMs, session } = this;
+    const shown = this.waited && grantedAtMs !== undefined;
+    const value: ClaimValue = {
+      owner,
+      note,
+      bell: session.bell,
+      ttl: session.timeoutMs,
+      ...(shown ? { granted: Math.round(grantedAtMs - this.#cameMs) } : undefined),
+    };
+    return Buffer.from(JSON.stringify(value));
+  }
+}
+
+const WRITTEN_AFTER_MS = 100;
+
+/**
+ * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot
+ * lock it would double what a grant costs.
+ */
+export class HeldSinceWriter {
+  readonly #timers: Timers;
+  readonly #waiting = new Map<ZooKeeperClaim, ClaimRequest>();
+  #armed = false;
+
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
+
+  later(claim: ZooKeeperClaim, request: ClaimRequest): void {
+    // One timer for all, also if those that it was set for have gone.
+    if (!this.#armed) this.#timers.later(WRITTEN_AFTER_MS, () => this.#write());
+    this.#armed = true;
+    this.#waiting.set(claim, request);
+  }
+
+  forget(claim: ZooKeeperClaim): void {
+    this.#waiting.delete(claim);
+  }
+
+  #write(): void {
+    this.#armed = false;
+    for (const [claim, request] of this.#waiting) {
+      if (claim.left) continue;
+      claim.written = claim.value(request);
+      // No answer waits for it, and nothing depends on it.
+      claim.session.client.send(setData(claim.path, claim.written)).catch(() => undefined);
+    }
+    this.#waiting.clear();
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+const MOST_ATTEMPTS = 20;
+const MOST_PARENTS = 10_000;
+
+/** Makes the nodes of claims, and remembers which names have a node already. */
+export class CreateClaim {
+  readonly #acl: readonly Acl[];
+  readonly #parents = new Set<string>();
+
+  constructor(acl: readonly Acl[]) {
+    this.#acl = acl;
+  }
+
+  /** Creates the node, and reads the queue after it: two requests that are sent together. */
+  async create(claim: ZooKeeperClaim, value: Buffer): Promise<readonly ListedNode[]> {
+    const { session, parent } = claim;
+    await session.prepare();
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      // Until it is answered it may come true, and if it is never answered, it may have.
+      claim.doubtful = true;
+      const creating = this.#parents.has(parent)
+        ? this.#create(claim, value)
+        : this.#createBoth(claim, value);
+      const reading = session.queues.read(parent);
+      creating.catch((error: unknown) => {
+        // A server that refuses a request has not executed it.
+        if (refusalCode(error) !== undefined) claim.doubtful = false;
+      });
+      const [created, queue] = await Promise.all([creating, reading]);
+      claim.doubtful = false;
+      if (created === undefined) continue;
+      this.#remember(parent);
+      claim.node = created.path.slice(parent.length + 1);
+      claim.ticket = created.stat.czxid;
+      claim.written = value;
+      return queue;
+    }
+    throw backendError("the node of this name comes and goes too fast.", { retryable: true });
+  }
+
+  /**
+   * Looks for the node of a request that was not answered. The session has been connected anew since then, so it
+   * was executed or never will be; and a write that goes out now is ordered after it, also for what we read.
+   */
+  async find(claim: ZooKeeperClaim): Promise<boolean> {
+    const { session, parent } = claim;
+    await session.beat();
+    const queue = await session.queues.read(parent);
+    const own = queue.find(({ id }) => id === claim.id);
+    if (own !== undefined) {
+      const { stat } = await session.client.send(getData(`${parent}/${own.node}`, false));
+      claim.node = own.node;
+      claim.ticket = stat.czxid;
+    }
+    claim.doubtful = false;
+    return own !== undefined;
+  }
+
+  #node(claim: ZooKeeperClaim, value: Buffer) {
+    return create(claim.creation, value, this.#acl, MODE.ephemeralSequential);
+  }
+
+  async #create(claim: ZooKeeperClaim, value: Buffer): Promise<Created | undefined> {
+    try {
+      return await claim.session.client.send(this.#node(claim, value));
+    } catch (error) {
+      if (!isRefusal(error, ERROR.noNode)) throw error;
+      // Containers vanish when they were empty for a while.
+      this.#parents.delete(claim.parent);
+      return undefined;
+    }
+  }
+
+  /** The name's container and the claim in it, or neither. */
+  async #createBoth(claim: ZooKeeperClaim, value: Buffer): Promise<Created | undefined> {
+    const { session, parent } = claim;
+    const container = create(parent, NOTHING, this.#acl, MODE.container);
+    const [made, added] = await session.client.send(multi([container, this.#node(claim, value)]));
+    // Of the second part only the path is told; but all parts are one change, and have its number.
+    if (made?.created !== undefined && added?.path !== undefined) {
+      return { path: added.path, stat: made.created.stat };
+    }
+    const code = made?.error || added?.error || ERROR.connectionLoss;
+    if (code === ERROR.nodeExists) this.#remember(parent);
+    else if (code === ERROR.noNode) await session.makeRoot();
+    else throw refusal(code, parent);
+    return undefined;
+  }
+
+  #remember(parent: string): void {
+    this.#parents.delete(parent);
+    this.#parents.add(parent);
+    const [oldest] = this.#parents;
+    if (this.#parents.size > MOST_PARENTS && oldest !== undefined) this.#parents.delete(oldest);
   }
 }

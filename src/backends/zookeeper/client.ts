@@ -80,7 +80,7 @@ export class Client {
       const host = hosts[server % hosts.length];
       const limitMs = (deadlineMs - nowMs()) / (hosts.length - attempt);
       if (host === undefined || limitMs <= 0) break;
-      // Events may come before there is somebody to take them.
+      // Events may come before the client is there to take them.
       const relay = new Relay();
       try {
         const opened = await Wire.open(settings, host, handshake, limitMs, relay);
@@ -175,7 +175,7 @@ export class Client {
     this.#lastZxid = wire.lastZxid;
     this.#watches.clear();
     if (this.#over !== undefined) return;
-    // It is over; and whoever is not let in will not be let in by trying again.
+    // It is over; and a client that is not let in will not be let in by trying again.
     if (ENDINGS.has(refusalCode(error))) this.#end(error);
     else void this.#reattach();
   }

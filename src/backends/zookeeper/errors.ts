@@ -4,6 +4,9 @@ import { asError } from "../../core/shape.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
 import { ERROR } from "./protocol.js";
 
+/** On how many sessions one request may be tried, each of which turns out to be over. */
+const MOST_SESSIONS = 3;
+
 const NAMES: ReadonlyMap<number, string> = new Map([
   [-6, "Unimplemented"],
   [-8, "BadArguments"],
@@ -34,7 +37,7 @@ const ADVICE: ReadonlyMap<number, string> = new Map([
   [-108, "Something in the way of the prefix is an ephemeral node."],
 ]);
 
-/** It may go differently the next time, though nobody changes anything. */
+/** It may go differently the next time, without any change of settings. */
 const PASSING: ReadonlySet<number> = new Set([
   ERROR.connectionLoss,
   ERROR.sessionExpired,
@@ -102,7 +105,7 @@ export function unreachable(where: string, problem: string, cause?: unknown): Lo
 }
 
 /** It was written to a connection whose other end was closed already. */
-export function reachedNobody(error: unknown): boolean {
+export function reachedNoServer(error: unknown): boolean {
   const cause = error instanceof LockError ? error.cause : undefined;
   return cause instanceof Error && "code" in cause && cause.code === "EPIPE";
 }
@@ -124,4 +127,31 @@ export function failed(where: string, error: unknown): LockError {
 
 export function closedError(): LockError {
   return new LockError("closed", "the connection to ZooKeeper is closed.");
+}
+
+/**
+ * A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. And
+ * what was written to a connection that the server had closed long before, while we did not run, reached no server.
+ */
+export async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
+  return againIf((error) => isExpired(error) || reachedNoServer(error), act);
+}
+
+/** For what must not be done twice: requests that were sent before on such a connection may have been executed. */
+export async function againIfRefused<T>(act: () => Promise<T>): Promise<T> {
+  return againIf(isExpired, act);
+}
+
+function isExpired(error: unknown): boolean {
+  return isRefusal(error, ERROR.sessionExpired);
+}
+
+async function againIf<T>(isFutile: (error: unknown) => boolean, act: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await act();
+    } catch (error) {
+      if (!isFutile(error) || attempt === MOST_SESSIONS) throw error;
+    }
+  }
 }

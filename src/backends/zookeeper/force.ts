@@ -2,26 +2,31 @@ import type { Force, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
+import { parentOf } from "./claim.js";
 import { refusal, unless } from "./errors.js";
-import { parentOf } from "./own-claim.js";
 import { ERROR, getData, multi, remove, setData } from "./protocol.js";
 import { bellsOf, type Session } from "./session.js";
 
 /** How long a claim that is gone can still learn why. */
 const KEPT_MS = 60_000;
-/** A bell keeps the newest words; whoever was not rung by then learns only that it is gone. */
-const MOST_WORDS = 50;
+/** A bell keeps the newest notices; a process that has not read one by then learns only that its claim is gone. */
+const MOST_NOTICES = 50;
 const MOST_ATTEMPTS = 20;
 
-interface Word {
+interface Notice {
   readonly id: string;
   readonly reason?: string;
   readonly by?: string;
 }
 
-/** Why claims of ours are gone: what was said at our bells, and what became of our sessions. */
+/** Why claims of ours are gone: as other processes wrote it into our bells, and what became of our sessions. */
 export class GoneReasons {
   readonly #byId = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
+  readonly #onForced: (id: string, gone: Gone) => void;
+
+  constructor(onForced: (id: string, gone: Gone) => void) {
+    this.#onForced = onForced;
+  }
 
   add(id: string, gone: Gone): void {
     const atMs = nowMs();
@@ -37,18 +42,18 @@ export class GoneReasons {
     return this.#byId.get(id)?.gone;
   }
 
-  /** Reads what stands at a bell; what is new is told. */
-  async listen(session: Session, onNew: (id: string, gone: Gone) => void): Promise<void> {
-    for (const { id, ...force } of readWords(await session.readBell())) {
+  /** Reads the bell of a session; what is new is told. */
+  async read(session: Session): Promise<void> {
+    for (const { id, ...force } of readNotices(await session.readBell())) {
       if (this.#byId.has(id)) continue;
       const gone: Gone = { state: "gone", loss: "forced", ...forceIn(force) };
       this.add(id, gone);
-      onNew(id, gone);
+      this.#onForced(id, gone);
     }
   }
 }
 
-/** Takes a claim away, and leaves word for its process in the same step. */
+/** Takes a claim away, and writes a notice for its process in the same step. */
 export async function forceRelease(
   session: Session,
   root: string,
@@ -63,28 +68,31 @@ export async function forceRelease(
   const read = await client.send(getData(path, false)).catch(unless(ERROR.noNode));
   if (read === undefined) return false;
   const said = readMetadata(read.data)?.bell;
-  // Whoever may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
+  // A program that may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
   const bell = said?.startsWith(bellsOf(root)) ? said : undefined;
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    const words = bell && (await client.send(getData(bell, false)).catch(unless(ERROR.noNode)));
-    if (!bell || !words) {
+    const found = bell && (await client.send(getData(bell, false)).catch(unless(ERROR.noNode)));
+    if (!bell || !found) {
       const removed = client.send(remove(path)).then(() => true);
       return (await removed.catch(unless(ERROR.noNode))) ?? false;
     }
     const { reason, by } = force;
-    const word: Word = { id: claim.id, reason, ...(by === undefined ? undefined : { by }) };
-    const data = Buffer.from(JSON.stringify([...readWords(words.data), word].slice(-MOST_WORDS)));
-    const [rung, removed] = await client.send(multi([setData(bell, data, words.stat.version), remove(path)]));
+    const notice: Notice = { id: claim.id, reason, ...(by === undefined ? undefined : { by }) };
+    const data = Buffer.from(JSON.stringify([...readNotices(found.data), notice].slice(-MOST_NOTICES)));
+    const [told, removed] = await client.send(multi([setData(bell, data, found.stat.version), remove(path)]));
     if (removed?.error === 0) return true;
     if (removed?.error === ERROR.noNode) return false;
-    // Somebody else left word meanwhile, or the process is gone.
-    const code = rung?.error ?? ERROR.connectionLoss;
+    // Another process has written a notice meanwhile, or the process of the claim is gone.
+    const code = told?.error ?? ERROR.connectionLoss;
     if (code !== ERROR.badVersion && code !== ERROR.noNode) throw refusal(code, "its bell");
   }
-  throw backendError(`too many take away "${claim.name}" at once.`, { name: claim.name, retryable: true });
+  throw backendError(`too many processes take away "${claim.name}" at once.`, {
+    name: claim.name,
+    retryable: true,
+  });
 }
 
-function readWords(data: Buffer): readonly Word[] {
-  const words = parsed(data.toString());
-  return Array.isArray(words) ? words.filter((word) => typeof word?.id === "string") : [];
+function readNotices(data: Buffer): readonly Notice[] {
+  const notices = parsed(data.toString());
+  return Array.isArray(notices) ? notices.filter((notice) => typeof notice?.id === "string") : [];
 }

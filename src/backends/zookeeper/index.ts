@@ -12,19 +12,30 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
 import { ZooKeeperCells } from "./cells.js";
-import { Claims } from "./claim.js";
-import { CreateClaim } from "./create-claim.js";
-import { againIfExpired, EngineState } from "./engine-state.js";
+import { ZooKeeperDriver } from "./driver.js";
+import { againIfExpired } from "./errors.js";
 import { forceRelease } from "./force.js";
 import { readRecord, readRecords } from "./list.js";
 import { readZooKeeperOptions, type ZooKeeperOptions, type ZooKeeperSettings } from "./options.js";
-import { Releases } from "./release.js";
-import { Renewals } from "./renew.js";
-import type { Session } from "./session.js";
-import { traitsOf } from "./traits.js";
 
 export type { ZooKeeperOptions } from "./options.js";
+
+const TRAITS: Traits = {
+  engine: "zookeeper",
+  reach: "network",
+  fencing: true,
+  queueing: true,
+  notifications: true,
+  ttl: "session",
+  expiryGranularityMs: 2_000,
+  caveats: [
+    "Sessions last from two to twenty ticks of the servers (4 to 40 s by default): shorter times to live are raised to that, longer ones are refused.",
+    "A lease is trusted for two thirds of its ttl after a renewal, because a server that is cut off from its leader does not know it.",
+    "A new leader gives all sessions their whole time again, so after an election a dead holder may keep its lock for longer than its ttl.",
+  ],
+};
 
 /** Locks on ZooKeeper, in the layout of Curator. */
 export function zookeeper(options: ZooKeeperOptions): Backend {
@@ -34,68 +45,33 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
 class ZooKeeperBackend implements Backend {
   readonly traits: Traits;
   readonly cells: CellStore;
-  readonly #engine: EngineState;
-  readonly #claiming: Claims;
-  readonly #renewing: Renewals;
-  readonly #leaving: Releases;
+  readonly #driver: ZooKeeperDriver;
 
   constructor(settings: ZooKeeperSettings) {
-    this.traits = traitsOf(settings);
-    const entry = new CreateClaim(settings.acl);
-    this.#engine = new EngineState(settings, (session) => this.#reattached(session));
-    this.#leaving = new Releases(this.#engine, entry);
-    this.#claiming = new Claims(this.#engine, entry, this.#leaving);
-    this.#renewing = new Renewals(this.#engine);
-    this.cells = new ZooKeeperCells(this.#engine, settings.acl);
+    this.traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] };
+    this.#driver = new ZooKeeperDriver(settings);
+    this.cells = new ZooKeeperCells(this.#driver, settings.acl);
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const askedMs = nowMs();
-    return againIfExpired(() => this.#claim(request, askedMs));
-  }
-
-  async #claim(request: ClaimRequest, askedMs: number): Promise<Answer> {
-    const { id, ticket } = request;
-    const ownClaim = this.#engine.places.get(id);
-    if (ownClaim?.ticket === undefined) {
-      return ticket === undefined ? this.#claiming.enter(request, askedMs) : this.#engine.goneOf(id);
-    }
-    if (ownClaim.left || (ticket !== undefined && ticket !== ownClaim.ticket)) return this.#engine.goneOf(id);
-    return this.#claiming.ask(request, ownClaim, askedMs);
+    return againIfExpired(() => this.#driver.queue.claim(request, askedMs));
   }
 
   renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    return this.#renewing.renew(claims);
+    return this.#driver.renew(claims);
   }
 
-  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
-    const { sessions, root, places } = this.#engine;
-    if (typeof ending === "object") {
-      return againIfExpired(async () => forceRelease(await sessions.any(), root, claim, ending));
-    }
-    const ownClaim = places.get(claim.id);
-    if (ownClaim === undefined || (ownClaim.left && ending === undefined)) return false;
-    return this.#leaving.release(ownClaim, ending === "unused");
-  }
-
-  /** What could not be given back is; and who waits asks again, because the watches are gone. */
-  #reattached(session: Session): void {
-    for (const ownClaim of this.#engine.placesOf(session)) {
-      if (ownClaim.unwanted) this.#leaving.remove(ownClaim).catch(() => undefined);
-      else if (ownClaim.grantedAtMs === undefined) this.#engine.rings.get(ownClaim.id)?.();
-    }
-  }
-
-  watch({ id }: { readonly name: string; readonly id: string }, ring: Notify): Unwatch {
-    const { rings } = this.#engine;
-    rings.set(id, ring);
-    return () => void rings.delete(id);
+  release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+    const { sessions, root, queue } = this.#driver;
+    if (typeof ending !== "object") return queue.release(claim.id, ending);
+    return againIfExpired(async () => forceRelease(await sessions.any(), root, claim, ending));
   }
 
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    const { sessions, root } = this.#engine;
+    const { sessions, root } = this.#driver;
     if ("prefix" in query) {
       yield* readRecords(await sessions.any(), root, query.prefix);
       return;
@@ -105,10 +81,11 @@ class ZooKeeperBackend implements Backend {
     if (record !== undefined) yield record;
   }
 
-  async close(): Promise<void> {
-    const { timers, places, sessions } = this.#engine;
-    timers.clear();
-    const used = new Set([...places.values()].flatMap((one) => (one.unwanted ? [] : [one.session])));
-    await sessions.close((session) => used.has(session));
+  watch({ id }: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
+    return this.#driver.queue.claims.watch(id, notify);
+  }
+
+  close(): Promise<void> {
+    return this.#driver.close();
   }
 }

@@ -1,10 +1,10 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { readMetadata, shownMs, UNKNOWN_OWNER } from "../../engine-kit/claim-metadata.js";
+import { readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
+import { claimRecord, resourceRecord } from "../session-queue/listed-claims.js";
+import { type ClaimValue, parentOf } from "./claim.js";
 import { unless } from "./errors.js";
-import { decodeName, type ListedClaim } from "./names.js";
-import { type ClaimValue, parentOf } from "./own-claim.js";
+import { decodeName, type ListedNode } from "./names.js";
 import { ERROR, getChildren, getData, sync } from "./protocol.js";
-import { capacityOf } from "./queue-view.js";
 import type { Session } from "./session.js";
 
 const NAMES_AT_ONCE = 50;
@@ -23,15 +23,13 @@ async function recordOf(
   session: Session,
   root: string,
   name: string,
-  listed: readonly ListedClaim[],
+  listed: readonly ListedNode[],
   limit?: number,
 ): Promise<ResourceRecord | undefined> {
   const parent = parentOf(root, name);
   const read = listed.slice(0, limit).map((claim) => readClaim(session, parent, name, claim));
   const claims = (await Promise.all(read)).flatMap((claim) => claim ?? []);
-  const [first] = claims;
-  if (first === undefined) return undefined;
-  return { name, capacity: capacityOf(listed) ?? first.weight, claims };
+  return resourceRecord(name, listed, claims);
 }
 
 /** Every name that begins so. */
@@ -59,23 +57,16 @@ async function readClaim(
   session: Session,
   parent: string,
   name: string,
-  { node, id, weight }: ListedClaim,
+  { node, id, weight }: ListedNode,
 ): Promise<ClaimRecord | undefined> {
   const read = await session.client.send(getData(`${parent}/${node}`, false)).catch(unless(ERROR.noNode));
-  // Gone meanwhile; or a node that lives by no session, which is nobody's lock.
+  // Gone meanwhile; or a node that lives by no session, which is no claim.
   if (read === undefined || read.stat.ephemeralOwner === 0n) return undefined;
   const value = readMetadata<ClaimValue>(read.data);
   const sinceMs = read.stat.ctimeMs + shownMs(value?.granted, 0);
-  return {
-    name,
-    id,
-    ticket: read.stat.czxid,
-    weight,
-    owner: value?.owner ?? UNKNOWN_OWNER,
-    note: value?.note ?? "",
-    // The server's wall clock against ours.
-    ageMs: Math.max(0, Date.now() - sinceMs),
-    // How much of it is left, only the servers know.
-    remainingMs: shownMs(value?.ttl, 0),
-  };
+  // The server's wall clock against ours.
+  const ageMs = Math.max(0, Date.now() - sinceMs);
+  // How much of it is left, only the servers know.
+  const remainingMs = shownMs(value?.ttl, 0);
+  return claimRecord({ name, id, ticket: read.stat.czxid, weight, ageMs, remainingMs }, value);
 }

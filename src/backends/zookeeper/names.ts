@@ -1,8 +1,9 @@
 import { WHOLE } from "../../core/claim.js";
+import type { ListedClaim } from "../session-queue/listed-claims.js";
 
 // Nodes, below the root that the options give:
 //   <name>/_c_<claim id>-<weight>of<capacity>-lock-<sequence>   a claim, ephemeral, below a container
-//   <name>/<anything else with a sequence>                      a claim of a stranger, exclusive, if ephemeral
+//   <name>/<anything else with a sequence>                      a claim of another program, exclusive, if ephemeral
 //   %session-<id>, %bell-<id>                                    see session.ts
 //   %cells/<number>/<name>                                       a cell
 // In names a % is always escaped, so none of them begins with %session, %bell or %cells.
@@ -26,7 +27,7 @@ export function encodeName(name: string): string {
   );
 }
 
-/** `undefined`: no name of ours, but perhaps somebody else's node. */
+/** `undefined`: no name of ours, but perhaps a node of another program. */
 export function decodeName(node: string): string | undefined {
   try {
     const name = decodeURIComponent(node);
@@ -41,41 +42,37 @@ export function claimNode(id: string, weight: number, capacity: number): string 
   return `_c_${id}-${weight}of${capacity}-lock-`;
 }
 
-/** What the name of a claim's node says. */
-export interface ListedClaim {
+/** A claim as the name of its node tells it. */
+export interface ListedNode extends ListedClaim {
   readonly node: string;
-  readonly id: string;
   readonly sequence: number;
-  readonly weight: number;
-  /** `undefined`: a stranger's, which fits beside nobody. */
-  readonly capacity: number | undefined;
 }
 
 const LAST_NUMBER = 2 ** 31 - 1;
 const OURS = /^_c_(.+)-(\d+)of(\d+)-lock-(-?\d{9,10})$/;
 /** Ten digits; a minus counts as one of them, except before the longest. One that follows `lock-` is a minus. */
-const STRANGERS = /(?:lock-|(?<=-))(-\d{9,10})$|(?:^|\D)(\d{10})$/;
+const OF_OTHERS = /(?:lock-|(?<=-))(-\d{9,10})$|(?:^|\D)(\d{10})$/;
 
-/** In the order of their numbers, which is that of their coming until the numbers are used up. */
-export function readClaims(nodes: readonly string[]): ListedClaim[] {
+/** In the order of their numbers, which is that of their creation until the numbers are used up. */
+export function readClaims(nodes: readonly string[]): ListedNode[] {
   const claims = nodes.flatMap((node) => readClaim(node) ?? []);
   return claims.sort((a, b) => a.sequence - b.sequence);
 }
 
 /**
- * The numbers have 32 bits. After the last one a server gives that again and again, and while several come at
- * once, those from the other end.
+ * The numbers have 32 bits. After the last one a server gives that again and again, and while several claims are made
+ * at once, those from the other end.
  */
-export function numbersAreUsedUp(claims: readonly ListedClaim[]): boolean {
+export function numbersAreUsedUp(claims: readonly ListedNode[]): boolean {
   return claims.some(({ sequence }) => sequence < 0 || sequence === LAST_NUMBER);
 }
 
-function readClaim(node: string): ListedClaim | undefined {
+function readClaim(node: string): ListedNode | undefined {
   const [, id, weight, capacity, sequence] = OURS.exec(node) ?? [];
   if (id !== undefined) {
     return { node, id, sequence: Number(sequence), weight: Number(weight), capacity: Number(capacity) };
   }
-  const [, negative, theirs = negative] = STRANGERS.exec(node) ?? [];
+  const [, negative, theirs = negative] = OF_OTHERS.exec(node) ?? [];
   if (theirs === undefined) return undefined;
   return { node, id: node, sequence: Number(theirs), weight: WHOLE, capacity: undefined };
 }

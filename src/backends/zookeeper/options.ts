@@ -10,7 +10,7 @@ import { type Acl, CREATOR_ACL, OPEN_ACL } from "./protocol.js";
 export interface ZooKeeperOptions {
   /** `zookeeper://user:password@h1:2181,h2/chroot`, or `zookeepers://` with TLS. */
   readonly url: string;
-  /** PEM texts for `zookeepers://`: who signed the servers, and who we are. */
+  /** PEM texts for `zookeepers://`: the authority of the servers, and our own certificate. */
   readonly tls?: TlsOptions | undefined;
   /** Where the locks are, below the chroot; `"locktender"` if not given. `""` shares names with Curator. */
   readonly prefix?: string | undefined;
@@ -21,7 +21,7 @@ export interface ZooKeeperOptions {
    * do not allow it are found out then. If not given, the first lock that needs it finds out.
    */
   readonly ttl?: Duration | undefined;
-  /** Who may touch our nodes: everybody, or whoever has the same user and password (then the default). */
+  /** Which clients may touch our nodes: all, or those with the same user and password (then the default). */
   readonly acl?: "open" | "creator" | undefined;
 }
 

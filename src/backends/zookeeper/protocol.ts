@@ -44,7 +44,7 @@ export interface Acl {
 
 const ALL_PERMISSIONS = 31;
 export const OPEN_ACL: readonly Acl[] = [{ permissions: ALL_PERMISSIONS, scheme: "world", id: "anyone" }];
-/** Whoever is authenticated as the creator is. */
+/** All clients that are authenticated as the creator is. */
 export const CREATOR_ACL: readonly Acl[] = [{ permissions: ALL_PERMISSIONS, scheme: "auth", id: "" }];
 
 /** Of what ZooKeeper tells about a node, what matters here. */

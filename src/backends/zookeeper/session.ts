@@ -1,3 +1,4 @@
+import { LockError } from "../../core/errors.js";
 import { Client, type ClientEvents } from "./client.js";
 import { isRefusal, noTree, unless } from "./errors.js";
 import type { ZooKeeperSettings } from "./options.js";
@@ -13,7 +14,7 @@ export function bellsOf(root: string): string {
 
 /**
  * A session of ZooKeeper that many claims share, with two nodes of its own: one to write to, because only that
- * shows that the session is alive, and the bell, where others leave word for it.
+ * shows that the session is alive, and the bell, where other processes write notices for it.
  */
 export class Session {
   readonly client: Client;
@@ -65,7 +66,7 @@ export class Session {
     return this.client.trustedUntilMs;
   }
 
-  /** Its own nodes are there. Whoever only reads does not need them. */
+  /** Its own nodes are there. A session that only reads does not need them. */
   prepare(): Promise<void> {
     if (this.#prepared === undefined) {
       const preparing = this.#prepare();
@@ -109,7 +110,7 @@ export class Session {
     }
   }
 
-  /** What was left at the bell; from now on a change is told. */
+  /** The notices that were written to the bell; from now on a change is told. */
   async readBell(): Promise<Buffer> {
     const stop = this.client.watch(this.bell, this.#onBell);
     try {
@@ -121,7 +122,7 @@ export class Session {
     }
   }
 
-  /** A write, which shows that the session is alive. Those who ask in one turn share it. */
+  /** A write, which shows that the session is alive. Callers of one turn share it. */
   beat(): Promise<void> {
     this.#beating ??= Promise.resolve().then(() => {
       this.#beating = undefined;
@@ -137,7 +138,7 @@ export class Session {
   async #write(): Promise<Stat | undefined> {
     const written = await this.client.send(setData(this.#path, NOTHING)).catch(unless(ERROR.noNode));
     if (written !== undefined) return written;
-    // Somebody has deleted it; what that one wanted is not ours to guess, but we have to write somewhere.
+    // Another client has deleted it; why is not ours to guess, but we have to write somewhere.
     this.#prepared = undefined;
     await this.prepare();
     return undefined;
@@ -160,5 +161,103 @@ export class Session {
       return new Set(paths);
     });
     return this.#looking;
+  }
+}
+
+/** A session may last this much longer than was asked for, so that similar times share one. */
+const SHARED_UP_TO = 1.1;
+/** For a connection that only reads. */
+const DEFAULT_MS = 15_000;
+
+interface Opened {
+  /** What it lasts; what was asked for, as long as the servers have not answered. */
+  timeoutMs: number;
+  readonly opening: Promise<Session>;
+  session?: Session;
+}
+
+/** The sessions of one connection, each with a socket of its own, by how long they last. */
+export class Sessions {
+  readonly #settings: ZooKeeperSettings;
+  readonly #events: Parameters<typeof Session.open>[2];
+  readonly #opened = new Set<Opened>();
+  /** What the servers allow, as far as they have shown it. */
+  #shortestMs = 0;
+  #longestMs = Infinity;
+  #closed = false;
+
+  constructor(settings: ZooKeeperSettings, events: Parameters<typeof Session.open>[2]) {
+    this.#settings = settings;
+    this.#events = events;
+  }
+
+  get live(): readonly Session[] {
+    return [...this.#opened].flatMap(({ session }) =>
+      session === undefined || session.gone ? [] : [session],
+    );
+  }
+
+  /** Whichever there is. */
+  async any(): Promise<Session> {
+    const { ttlMs } = this.#settings;
+    return this.live[0] ?? (await (ttlMs === undefined ? this.#get(DEFAULT_MS) : this.lasting(ttlMs)));
+  }
+
+  /** One that outlives a crash by that time, and not by much more, unless the servers want it longer. */
+  async lasting(timeoutMs: number): Promise<Session> {
+    if (timeoutMs <= this.#longestMs) {
+      const session = await this.#get(timeoutMs);
+      if (session.timeoutMs >= timeoutMs) return session;
+    }
+    throw new LockError(
+      "unsupported",
+      `this needs a session of ${Math.ceil(timeoutMs)} ms, but the servers allow at most ${this.#longestMs} ms. Ask for a shorter ttl, as in connect(url, { ttl: ${this.#longestMs} }), or a shorter minHold (with renew: false and with minHold it takes one and a half times as long a session; maxHold does not), or set maxSessionTimeout there.`,
+    );
+  }
+
+  /** Ends those that no claim uses any more; the others end by themselves, because work may go on under their claims. */
+  async close(isUsed: (session: Session) => boolean): Promise<void> {
+    this.#closed = true;
+    const opened = [...this.#opened];
+    this.#opened.clear();
+    await Promise.all(
+      opened.map(async ({ opening }) => {
+        const session = await opening.catch(() => undefined);
+        await session?.client.close(!isUsed(session));
+      }),
+    );
+  }
+
+  #allowed(timeoutMs: number): number {
+    return Math.ceil(Math.min(Math.max(timeoutMs, this.#shortestMs), this.#longestMs));
+  }
+
+  async #get(timeoutMs: number): Promise<Session> {
+    if (this.#closed) throw new LockError("closed", "the connection to ZooKeeper is closed.");
+    const wantedMs = this.#allowed(timeoutMs);
+    let askedMs = wantedMs;
+    for (const one of this.#opened) {
+      if (one.session?.gone) this.#opened.delete(one);
+      else if (one.timeoutMs >= wantedMs && one.timeoutMs <= wantedMs * SHARED_UP_TO) return one.opening;
+      // Times that differ by little, each longer than the one before, would need a session each.
+      else if (one.timeoutMs < wantedMs && one.timeoutMs * SHARED_UP_TO >= wantedMs)
+        askedMs = this.#allowed(Math.floor(wantedMs * SHARED_UP_TO));
+    }
+    const opened: Opened = {
+      timeoutMs: askedMs,
+      opening: Session.open(this.#settings, askedMs, this.#events),
+    };
+    this.#opened.add(opened);
+    try {
+      const session = await opened.opening;
+      opened.session = session;
+      opened.timeoutMs = session.timeoutMs;
+      if (session.timeoutMs > askedMs) this.#shortestMs = session.timeoutMs;
+      if (session.timeoutMs < askedMs) this.#longestMs = session.timeoutMs;
+      return session;
+    } catch (error) {
+      this.#opened.delete(opened);
+      throw error;
+    }
   }
 }

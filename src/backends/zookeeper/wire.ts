@@ -21,8 +21,8 @@ import {
 /** How many times as long a request may wait if others before it are answered meanwhile. */
 const MOST_PATIENCE = 10;
 
-/** After these a server has nothing more to say. */
-const LAST_WORDS: ReadonlySet<number> = new Set([
+/** After these a server answers nothing more. */
+const FINAL_REFUSALS: ReadonlySet<number> = new Set([
   ERROR.sessionMoved,
   ERROR.sessionExpired,
   ERROR.authRequired,
@@ -115,7 +115,7 @@ export class Wire {
     socket.on("error", (error) => this.#fail(failed(this.#where, error)));
     socket.on("close", () => this.#fail(unreachable(this.#where, "the server has closed the connection.")));
     if (username !== undefined && password !== undefined) this.#out(authFrame(username, password));
-    // So often that something is answered in every twelfth of the timeout, also if that takes a moment: see trust.ts.
+    // So often that something is answered in every twelfth of the timeout, also if that takes a moment: see session-trust.ts.
     this.#pinger = startInterval(() => this.#ping(timeoutMs / 60), timeoutMs / 20).unref();
     if (rest.length > 0) this.#received(rest);
   }
@@ -140,7 +140,7 @@ export class Wire {
     return this.#failure;
   }
 
-  /** Whoever waits for an answer is told that there will be none. */
+  /** Requests that wait for an answer are told that there will be none. */
   close(error: LockError): void {
     this.#fail(error);
   }
@@ -249,7 +249,7 @@ export class Wire {
     const error = refusal(code, this.#where);
     pending.reject(error);
     // The session is connected elsewhere, or nowhere, or not let in: there is nothing to be had here any more.
-    if (LAST_WORDS.has(code)) this.#fail(error);
+    if (FINAL_REFUSALS.has(code)) this.#fail(error);
   }
 
   #fail(error: LockError): void {

@@ -50,4 +50,25 @@ describe("the session of a connection", () => {
       message: expect.stringMatching(/raise it|slow/),
     });
   });
+
+  test("a release at the end of minHold that fails is tried again, though other claims keep the session", async () => {
+    const { host, port } = server.nodes[0] as Etcd["nodes"][number];
+    const proxy = await startFaultProxy({ target: { host, port } });
+    onTestFinished(() => proxy.close());
+    const locks = open("kept", "6s", `etcd://${proxy.host}:${proxy.port}`);
+    await locks.mutex("other").acquire();
+    const startedMs = performance.now();
+    const until = (ms: number) => sleep(startedMs + ms - performance.now());
+    const lease = await locks.mutex("x").acquire({ minHold: "8s" });
+    // By then a renewal has moved it from its own lease back to the session.
+    await until(5_000);
+    await lease.release();
+    await until(7_700);
+    proxy.refuse();
+    await until(8_500);
+    proxy.heal();
+    const next = await open("kept", "6s").mutex("x").acquire({ wait: "8s" });
+    expect(performance.now() - startedMs).toBeGreaterThan(8_000);
+    expect(next.token).toBeGreaterThan(lease.token);
+  });
 });

@@ -6,7 +6,7 @@ import { startFaultProxy } from "locktender/testing";
 import { zookeeper } from "locktender/zookeeper";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ZooKeeperCells } from "#lib/backends/zookeeper/cells.js";
-import { EngineState } from "#lib/backends/zookeeper/engine-state.js";
+import { ZooKeeperDriver } from "#lib/backends/zookeeper/driver.js";
 import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import { start } from "../../core/program.js";
 import { shared } from "../../servers/shared.js";
@@ -19,13 +19,13 @@ const PREFIX = `cells-${process.pid}`;
 /** Cells that are removed soon after they were deleted, on a connection that ends when it is told to. */
 function cellsOf(prefix: string): { cells: ZooKeeperCells; end(): Promise<void> } {
   const settings = readZooKeeperOptions({ url, prefix });
-  const desk = new EngineState(settings, () => undefined);
+  const driver = new ZooKeeperDriver(settings);
   const end = async () => {
-    desk.timers.clear();
-    await desk.sessions.close(() => false);
+    driver.timers.close();
+    await driver.sessions.close(() => false);
   };
   onTestFinished(end);
-  return { cells: new ZooKeeperCells(desk, settings.acl, 300), end };
+  return { cells: new ZooKeeperCells(driver, settings.acl, 300), end };
 }
 
 describe("cells in ZooKeeper", () => {

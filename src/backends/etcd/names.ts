@@ -1,10 +1,22 @@
 import { WHOLE } from "../../core/claim.js";
-import type { Compare, KeyValue, Long } from "./messages.js";
-import { EQUAL, LESS, TARGET } from "./messages.js";
+import type { ListedClaim } from "../session-queue/listed-claims.js";
+import {
+  type Compare,
+  EQUAL,
+  type KeyValue,
+  LESS,
+  type Long,
+  ORDER,
+  type RangeRequest,
+  type RangeResponse,
+  type RequestOp,
+  SORT_BY_CREATION,
+  TARGET,
+} from "./messages.js";
 
 // Keys, in the order of the parts:
 //   <root><name>/<lease id, hex>-<weight>of<capacity>-<claim id>   a claim
-//   <root><name>/<anything else>                                    a claim of a stranger: exclusive
+//   <root><name>/<anything else>                                    a claim of another program: exclusive
 //   <root>%session/<lease id, hex>                                  see session.ts
 //   <root>%cell/<name>                                              a cell
 //   <root>%forced/<bell>/<claim id>                                 why a claim was taken away
@@ -37,10 +49,6 @@ export function keysUnder(text: string): KeyRange {
   return { key: Buffer.from([0]), range_end: Buffer.from([0]) };
 }
 
-export function claimsOf(root: string, name: string): KeyRange {
-  return keysUnder(`${root}${encodeName(name)}/`);
-}
-
 export function hexOf(lease: Long): string {
   return BigInt.asUintN(64, BigInt(lease)).toString(16);
 }
@@ -70,18 +78,14 @@ export function forcedKey(root: string, bell: string, id: string): Buffer {
   return Buffer.from(`${root}%forced/${bell}/${id}`);
 }
 
-/** What a claim's key says. */
-export interface ListedClaim {
+/** A claim as its key tells it. */
+export interface ListedKey extends ListedClaim {
   readonly name: string;
-  readonly id: string;
   readonly ticket: bigint;
-  readonly weight: number;
-  /** `undefined`: a stranger's, which fits beside nobody. */
-  readonly capacity: number | undefined;
   readonly kv: KeyValue;
 }
 
-export function readClaimKey(root: string, kv: KeyValue): ListedClaim | undefined {
+export function readClaimKey(root: string, kv: KeyValue): ListedKey | undefined {
   const text = kv.key.toString();
   const slash = text.indexOf("/", root.length);
   const encoded = text.slice(root.length, slash);
@@ -98,12 +102,48 @@ export function readClaimKey(root: string, kv: KeyValue): ListedClaim | undefine
   };
 }
 
+/** The claims of one name, read in whole or as far as it matters, in the order of their tickets. */
+export class QueueKeys {
+  readonly #root: string;
+  readonly range: KeyRange;
+
+  constructor(root: string, name: string) {
+    this.#root = root;
+    this.range = keysUnder(`${root}${encodeName(name)}/`);
+  }
+
+  all(): RangeRequest {
+    return { ...this.range, keys_only: true, sort_order: ORDER.ascending, sort_target: SORT_BY_CREATION };
+  }
+
+  first(): RangeRequest {
+    return { ...this.all(), limit: 1 };
+  }
+
+  /** The newest and the one before it: all that an exclusive claim needs that was just made. */
+  newestTwo(): RangeRequest {
+    return { ...this.all(), sort_order: ORDER.descending, limit: 2 };
+  }
+
+  /** Those ahead of a claim; only the nearest of them if the claim is exclusive. */
+  ahead(ticket: bigint, { exclusive }: { readonly exclusive: boolean }): RequestOp {
+    const before = { ...this.all(), max_create_revision: String(ticket - 1n) };
+    const nearest = { ...before, sort_order: ORDER.descending, limit: 1 };
+    return { request_range: exclusive ? nearest : before };
+  }
+
+  read(answer: RangeResponse | undefined): readonly ListedKey[] {
+    const claims = (answer?.kvs ?? []).flatMap((kv) => readClaimKey(this.#root, kv) ?? []);
+    return claims.sort((a, b) => (a.ticket < b.ticket ? -1 : 1));
+  }
+}
+
 /** There is no key in that range. */
 export function isEmpty({ key, range_end }: KeyRange): Compare {
   return { key, range_end, target: TARGET.creation, result: EQUAL, create_revision: "0" };
 }
 
-/** Nobody has come since that revision. */
+/** No key was created there since that revision. */
 export function emptySince({ key, range_end }: KeyRange, revision: Long): Compare {
   const create_revision = String(BigInt(revision) + 1n);
   return { key, range_end, target: TARGET.creation, result: LESS, create_revision };

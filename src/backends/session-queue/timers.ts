@@ -1,19 +1,22 @@
 import { startTimer } from "../../core/timer.js";
 
-/** What is to be done later, unless the connection is closed before. Does not keep the process alive. */
+/** Work for later, unless the connection is closed before. Does not keep the process alive. */
 export class Timers {
   readonly #running = new Set<NodeJS.Timeout>();
+  #closed = false;
 
-  later(ms: number, act: () => void): void {
+  later(ms: number, work: () => void): void {
+    if (this.#closed) return;
     const run = () => {
       this.#running.delete(timer);
-      act();
+      work();
     };
     const timer = startTimer(run, ms).unref();
     this.#running.add(timer);
   }
 
-  clear(): void {
+  close(): void {
+    this.#closed = true;
     for (const timer of this.#running) clearTimeout(timer);
     this.#running.clear();
   }

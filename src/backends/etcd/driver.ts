@@ -1,0 +1,261 @@
+import { randomBytes } from "node:crypto";
+import type { ClaimRequest, Gone, Renewal, RenewRequest } from "../../core/backend.js";
+import { worthWatching } from "../../core/claim.js";
+import { nowMs, sendingNow } from "../../core/clock.js";
+import { backendError } from "../../core/errors.js";
+import {
+  type Blocked,
+  type Entry,
+  type Look,
+  type QueueDriver,
+  renewEach,
+  SessionQueue,
+} from "../session-queue/session-queue.js";
+import { EtcdClaim, enterQueue } from "./claim.js";
+import { Forces } from "./force.js";
+import { MOST_QUESTIONS } from "./messages.js";
+import { isAsOf, isStill, type ListedKey } from "./names.js";
+import type { EtcdSettings } from "./options.js";
+import { EtcdRpc } from "./rpc.js";
+import { type Session, Sessions, textOf } from "./session.js";
+import { Watcher } from "./watcher.js";
+
+const SHORTEST_RETRY_MS = 500;
+
+type Beat = Promise<ReadonlyMap<EtcdClaim, Renewal | "missing">>;
+
+/** How the claims of one connection are made, looked at, granted, kept and removed on etcd. */
+export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
+  readonly root: string;
+  /** Names the keys by which this connection is told that a claim was taken away. */
+  readonly bell = randomBytes(9).toString("base64url");
+  readonly rpc: EtcdRpc;
+  readonly watcher: Watcher;
+  readonly sessions: Sessions;
+  readonly forces: Forces;
+  readonly queue = new SessionQueue<EtcdClaim, ListedKey>(this);
+
+  constructor(settings: EtcdSettings) {
+    this.root = settings.root;
+    this.rpc = new EtcdRpc(settings, () => this.watcher.renew());
+    this.watcher = new Watcher(this.rpc);
+    this.sessions = new Sessions(this.rpc, settings.root);
+    this.forces = new Forces(this.rpc, this.watcher, settings.root, this.bell, (id, gone) =>
+      this.queue.claims.lost(id, gone),
+    );
+  }
+
+  async prepare(request: ClaimRequest): Promise<EtcdClaim> {
+    return new EtcdClaim(this.root, request, await this.sessions.withTtl(request.ttlMs));
+  }
+
+  enter(claim: EtcdClaim, request: ClaimRequest, attempt: number): Promise<Entry<ListedKey>> {
+    return enterQueue(this, claim, request, attempt);
+  }
+
+  async look(claim: EtcdClaim, request: ClaimRequest): Promise<Look<ListedKey> | undefined> {
+    const { key, queue, ticket = 0n } = claim;
+    claim.session.keepFresh();
+    const value = claim.value(request, this.bell);
+    const reads = [{ request_range: { key, keys_only: true } }, queue.ahead(ticket, claim)];
+    const unchanged = claim.written !== undefined && value.equals(claim.written);
+    const { responses } = await this.rpc.txn(
+      unchanged
+        ? { success: reads }
+        : {
+            compare: [isStill(key, ticket)],
+            success: [{ request_put: { key, value, ignore_lease: true } }, ...reads],
+          },
+    );
+    const [own, ahead] = responses.slice(-reads.length);
+    const [kv] = own?.response_range?.kvs ?? [];
+    if (kv?.create_revision !== String(ticket)) {
+      // It may be made anew: first, no request of before may come true any more.
+      if (request.ticket === undefined) await claim.cancelPending();
+      return undefined;
+    }
+    claim.written = value;
+    return { ahead: queue.read(ahead?.response_range), revision: kv.mod_revision };
+  }
+
+  blockers(claim: EtcdClaim, ahead: readonly ListedKey[], notify?: () => void): Blocked<ListedKey> {
+    const blockers = worthWatching(ahead, claim.weight, claim.capacity);
+    const watched = notify === undefined ? [] : blockers;
+    const stops = watched.map(({ kv }) =>
+      this.watcher.watch({ key: kv.key, created: kv.create_revision, on: () => notify?.() }),
+    );
+    return {
+      blockers,
+      stop: () => {
+        for (const stop of stops) stop();
+      },
+    };
+  }
+
+  /**
+   * A fixed or a minimal time needs a lease of its own. The claim moves there only if nothing has been done to it
+   * since we looked, or a request that is delivered late would move it to a lease that ends earlier.
+   */
+  async grant(
+    claim: EtcdClaim,
+    request: ClaimRequest,
+    { revision = "0" }: Look<ListedKey>,
+  ): Promise<boolean> {
+    const { key, ticket = 0n, fixed, minHoldMs } = claim;
+    const sent = sendingNow();
+    if (!fixed && minHoldMs === 0) {
+      claim.grant(sent.atMs);
+      if (!claim.waited) return true;
+      // Since when it is held is for people to see, so the answer does not wait for it.
+      const value = claim.value(request, this.bell);
+      claim.written = value;
+      const success = [{ request_put: { key, value, ignore_lease: true } }] as const;
+      this.rpc.txn({ compare: [isStill(key, ticket)], success }).catch(() => undefined);
+      return true;
+    }
+    const lengthMs = Math.max(request.ttlMs, minHoldMs);
+    const { ID: lease, TTL } = await this.rpc.grantLease(Math.ceil(lengthMs / 1_000));
+    const value = claim.value(request, this.bell, true);
+    const { succeeded } = await this.rpc.txn({
+      compare: [isAsOf(key, revision)],
+      success: [{ request_put: { key, value, lease } }],
+    });
+    if (!succeeded) {
+      this.rpc.revokeLease(lease).catch(() => undefined);
+      return false;
+    }
+    claim.grant(sent.atMs);
+    claim.alone = { lease, sent, lengthMs: Math.min(lengthMs, Number(TTL) * 1_000) };
+    claim.written = value;
+    return true;
+  }
+
+  async isThere({ key }: EtcdClaim): Promise<boolean> {
+    return (await this.rpc.range({ key, keys_only: true })).count !== "0";
+  }
+
+  async remove(claim: EtcdClaim): Promise<boolean> {
+    await claim.cancelPending();
+    const { responses } = await this.rpc.txn({ success: [{ request_delete_range: { key: claim.key } }] });
+    const { lease } = claim.alone ?? {};
+    if (lease !== undefined) this.rpc.revokeLease(lease).catch(() => undefined);
+    return responses[0]?.response_delete_range?.deleted === "1";
+  }
+
+  retryMs({ session }: EtcdClaim): number {
+    return Math.max(SHORTEST_RETRY_MS, session.ttlMs / 3);
+  }
+
+  goneOf(id: string): Promise<Gone> {
+    return this.forces.goneOf(id);
+  }
+
+  forgotten(claim: EtcdClaim): void {
+    if (claim.doubtful && !claim.session.gone) this.queue.releases.removeInBackground(claim);
+  }
+
+  /** One heartbeat for all claims that share a session; the few with a lease of their own by themselves. */
+  async renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    const { claims } = this.queue;
+    const bySession = new Map<Session, EtcdClaim[]>();
+    for (const request of requests) {
+      const claim = claims.current(request);
+      if (claim === undefined || claim.alone !== undefined) continue;
+      const sharing = bySession.get(claim.session) ?? [];
+      sharing.push(claim);
+      bySession.set(claim.session, sharing);
+    }
+    const beats = new Map<Session, Beat>();
+    for (const [session, sharing] of bySession) beats.set(session, this.#heartbeat(session, sharing));
+    return renewEach(requests, async (request) => {
+      const claim = claims.current(request);
+      if (claim === undefined) return this.goneOf(request.id);
+      const beat = claim.alone === undefined ? beats.get(claim.session) : undefined;
+      return beat === undefined ? this.#renewAlone(claim, request.ttlMs) : this.#told(claim, beat);
+    });
+  }
+
+  /** One refreshing for all claims of a session. A granted claim stays granted; a waiting one may be granted now. */
+  async #heartbeat(session: Session, claims: readonly EtcdClaim[]): Beat {
+    const told = new Map<EtcdClaim, Renewal | "missing">();
+    const madeMs = Math.max(...claims.map((claim) => claim.madeMs));
+    const keys = session.gone ? undefined : await session.inventory(madeMs);
+    if (keys === undefined) {
+      for (const claim of claims) told.set(claim, { state: "gone", loss: "session" });
+      return told;
+    }
+    const remainingMs = session.remainingMs();
+    const waiting: EtcdClaim[] = [];
+    for (const claim of claims) {
+      // It has got a lease of its own while we asked.
+      if (claim.alone !== undefined) told.set(claim, { state: "held", remainingMs: claim.remainingMs() });
+      else if (!keys.has(textOf(claim.key))) told.set(claim, "missing");
+      else if (claim.grantedAtMs === undefined) waiting.push(claim);
+      else told.set(claim, { state: "held", remainingMs });
+    }
+    for (let from = 0; from < waiting.length; from += MOST_QUESTIONS) {
+      const some = waiting.slice(from, from + MOST_QUESTIONS);
+      const questions = some.map((claim) => claim.queue.ahead(claim.ticket ?? 0n, claim));
+      const { responses } = await this.rpc.txn({ success: questions });
+      for (const [index, claim] of some.entries()) {
+        const ahead = claim.queue.read(responses[index]?.response_range);
+        const waits = worthWatching(ahead, claim.weight, claim.capacity).length > 0;
+        told.set(
+          claim,
+          waits ? { state: "waiting", remainingMs, changeInMs: Infinity } : { state: "held", remainingMs },
+        );
+      }
+    }
+    return told;
+  }
+
+  async #told(claim: EtcdClaim, beat: Beat): Promise<Renewal> {
+    const { queue } = this;
+    const renewal = (await beat).get(claim) ?? "missing";
+    if (renewal !== "missing" && renewal.state !== "gone") return renewal;
+    if (renewal === "missing") {
+      // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
+      queue.releases.removeInBackground(claim);
+      return queue.goneAfter(claim);
+    }
+    queue.claims.forget(claim);
+    return renewal;
+  }
+
+  /** Its own lease is not extended: when that is about to end, a claim that is renewed goes back to the others. */
+  async #renewAlone(claim: EtcdClaim, ttlMs: number): Promise<Renewal> {
+    const { key, ticket = 0n } = claim;
+    const back = !claim.fixed && claim.remainingMs() <= ttlMs;
+    const session = back ? await this.#lasting(ttlMs) : undefined;
+    const { succeeded } = await this.rpc.txn({
+      compare: [isStill(key, ticket)],
+      success:
+        session === undefined
+          ? []
+          : [{ request_put: { key, value: claim.written ?? Buffer.alloc(0), lease: session.lease } }],
+    });
+    if (!succeeded) return this.queue.goneAfter(claim);
+    if (session !== undefined) {
+      claim.session = session;
+      claim.madeMs = nowMs();
+      claim.alone = undefined;
+    }
+    return { state: "held", remainingMs: claim.remainingMs() };
+  }
+
+  /** If this process ends right after the move, the claim must stay for as long as its own lease would have lasted. */
+  async #lasting(ttlMs: number): Promise<Session> {
+    const session = await this.sessions.withTtl(ttlMs);
+    if (await session.refresh()) return session;
+    throw backendError("the session of etcd has just ended.", { retryable: true });
+  }
+
+  async close(): Promise<void> {
+    const { claims, releases } = this.queue;
+    releases.timers.close();
+    this.watcher.close();
+    const inUse = claims.sessionsInUse();
+    await this.sessions.close((session) => inUse.has(session));
+    this.rpc.close();
+  }
+}

@@ -1,0 +1,182 @@
+import type { ClaimRequest, Gone, Renewal, RenewRequest } from "../../core/backend.js";
+import { worthWatching } from "../../core/claim.js";
+import { nowMs } from "../../core/clock.js";
+import {
+  type Blocked,
+  type Entry,
+  type Look,
+  type QueueDriver,
+  refusalOf,
+  renewEach,
+  SessionQueue,
+} from "../session-queue/session-queue.js";
+import { CreateClaim, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./claim.js";
+import { againIfExpired, unless } from "./errors.js";
+import { GoneReasons } from "./force.js";
+import type { ListedNode } from "./names.js";
+import type { ZooKeeperSettings } from "./options.js";
+import { ERROR, remove, setData } from "./protocol.js";
+import { aheadOf, watchBlockers } from "./queue-view.js";
+import { type Session, Sessions } from "./session.js";
+
+/** How the claims of one connection are made, looked at, granted, kept and removed on ZooKeeper. */
+export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> {
+  readonly root: string;
+  readonly sessions: Sessions;
+  readonly queue = new SessionQueue<ZooKeeperClaim, ListedNode>(this);
+  readonly timers = this.queue.releases.timers;
+  readonly #creation: CreateClaim;
+  readonly #heldSince = new HeldSinceWriter(this.timers);
+  readonly #goneReasons = new GoneReasons((id, gone) => this.queue.claims.lost(id, gone));
+
+  constructor(settings: ZooKeeperSettings) {
+    this.root = settings.root;
+    this.#creation = new CreateClaim(settings.acl);
+    this.sessions = new Sessions(settings, {
+      bell: (session) => this.#readForced(session),
+      reattached: (session) => this.#reattached(session),
+      gone: (session) => this.#sessionGone(session),
+    });
+  }
+
+  async prepare(request: ClaimRequest): Promise<ZooKeeperClaim> {
+    return new ZooKeeperClaim(this.root, request, await this.sessions.lasting(sessionFor(request)));
+  }
+
+  /** A claim that only tries, or that is limited by `maxWaiters`, looks before and after it is made. */
+  async enter(claim: ZooKeeperClaim, request: ClaimRequest): Promise<Entry<ListedNode>> {
+    const { session, parent } = claim;
+    if (claim.doubtful && (await this.#creation.find(claim))) return { state: "known" };
+    if (!request.queue || request.maxWaiters !== undefined) {
+      const refusal = await refusalOf(this, claim, request, await session.queues.latest(parent));
+      if (refusal !== undefined) return refusal;
+    }
+    const ahead = this.#aheadOf(claim, await this.#creation.create(claim, claim.value(request)));
+    return ahead === undefined ? { state: "missing" } : { state: "entered", ahead };
+  }
+
+  async look(claim: ZooKeeperClaim, request: ClaimRequest): Promise<Look<ListedNode> | undefined> {
+    const { session, parent } = claim;
+    const value = claim.value(request);
+    const changing = claim.written !== undefined && value.equals(claim.written) ? undefined : value;
+    const reading = session.queues.read(parent);
+    if (changing !== undefined) {
+      await Promise.all([reading, session.client.send(setData(claim.path, changing))]).catch(
+        unless(ERROR.noNode),
+      );
+      claim.written = changing;
+    }
+    const ahead = this.#aheadOf(claim, await reading);
+    return ahead && { ahead };
+  }
+
+  /** The claims before it; `undefined` if it is not in the queue itself. */
+  #aheadOf(claim: ZooKeeperClaim, queue: readonly ListedNode[]): readonly ListedNode[] | undefined {
+    const found = aheadOf(queue, claim);
+    for (const { node } of found?.orphans ?? []) {
+      claim.session.client.send(remove(`${claim.parent}/${node}`)).catch(() => undefined);
+    }
+    return found?.ahead;
+  }
+
+  blockers(
+    claim: ZooKeeperClaim,
+    ahead: readonly ListedNode[],
+    notify?: () => void,
+  ): Promise<Blocked<ListedNode>> {
+    return watchBlockers(claim.session, claim, ahead, notify);
+  }
+
+  async grant(claim: ZooKeeperClaim, request: ClaimRequest): Promise<true> {
+    const { session, waited, fixed, minHoldMs } = claim;
+    const ownClock = fixed || minHoldMs > 0;
+    // A claim that is granted at once was just written; one that waited may have to rely on an old write.
+    if (waited && (ownClock || session.trustedUntilMs - nowMs() < session.timeoutMs / 3))
+      await session.beat();
+    claim.grant(request.ttlMs);
+    if (waited) this.#heldSince.later(claim, request);
+    return true;
+  }
+
+  async isThere({ session, path }: ZooKeeperClaim): Promise<boolean> {
+    return (await session.look()).has(path);
+  }
+
+  async remove(claim: ZooKeeperClaim): Promise<boolean> {
+    if (claim.session.gone) return false;
+    if (claim.doubtful) await this.#creation.find(claim);
+    if (claim.node === undefined) return false;
+    const removed = claim.session.client.send(remove(claim.path)).then(() => true);
+    return (await removed.catch(unless(ERROR.noNode))) ?? false;
+  }
+
+  /** See `#reattached`. */
+  retryMs(): undefined {
+    return undefined;
+  }
+
+  async goneOf(id: string): Promise<Gone> {
+    const known = this.#goneReasons.of(id);
+    if (known !== undefined) return known;
+    // It may have been written a moment ago.
+    await Promise.all(this.sessions.live.map((session) => this.#goneReasons.read(session)));
+    return this.#goneReasons.of(id) ?? { state: "gone", loss: "taken" };
+  }
+
+  forgotten(claim: ZooKeeperClaim): void {
+    this.#heldSince.forget(claim);
+  }
+
+  /** All claims that are renewed in one turn share one write, one look at what is there, and one at each queue. */
+  async renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    const askedMs = nowMs();
+    return renewEach(requests, (request) => againIfExpired(() => this.#renewOne(request, askedMs)));
+  }
+
+  async #renewOne(request: RenewRequest, askedMs: number): Promise<Renewal> {
+    const { queue } = this;
+    const claim = queue.claims.current(request);
+    if (claim === undefined) return this.goneOf(request.id);
+    const { session, weight, capacity } = claim;
+    if (session.gone) return queue.goneAfter(claim);
+    // A granted claim stays granted, so only waiters have to ask which claims are ahead.
+    const reading = claim.grantedAtMs === undefined ? session.queues.read(claim.parent) : undefined;
+    const [there, listed] = await Promise.all([session.look(), reading]);
+    const ahead = listed === undefined ? [] : this.#aheadOf(claim, listed);
+    if (!there.has(claim.path) || ahead === undefined) return queue.goneAfter(claim);
+    const remainingMs = claim.remainingMs(askedMs, listed === undefined ? Infinity : request.ttlMs);
+    return worthWatching(ahead, weight, capacity).length > 0
+      ? { state: "waiting", remainingMs, changeInMs: Infinity }
+      : { state: "held", remainingMs };
+  }
+
+  #readForced(session: Session): void {
+    this.#goneReasons.read(session).catch(() => undefined);
+  }
+
+  /** Claims that could not be removed are removed now; and the waiters ask again, because the watches are gone. */
+  #reattached(session: Session): void {
+    const { claims, releases } = this.queue;
+    this.#readForced(session);
+    for (const claim of claims.of(session)) {
+      if (claim.unwanted) releases.remove(claim).catch(() => undefined);
+      else if (claim.grantedAtMs === undefined) claims.notify(claim);
+    }
+  }
+
+  #sessionGone(session: Session): void {
+    const { claims } = this.queue;
+    const gone: Gone = { state: "gone", loss: "session" };
+    for (const claim of claims.of(session)) {
+      this.#goneReasons.add(claim.id, gone);
+      if (claim.ticket === undefined) claims.forget(claim);
+      else claims.lost(claim.id, gone);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.timers.close();
+    const inUse = this.queue.claims.sessionsInUse();
+    await this.sessions.close((session) => inUse.has(session));
+  }
+}
