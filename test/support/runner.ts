@@ -44,3 +44,17 @@ export const notHere = (name: string, reason: string): void => test.skip(`${name
 export const otherKinds = (shownBy: string) => ({
   kinds: { skip: `the same operations, as shown by ${shownBy}` },
 });
+
+/**
+ * In `npm test` the cases of the mutex run by a mutex on every engine; by the other kinds of locks, whose claims are
+ * the same but for two numbers, on memory, SQLite and Redis. The matrix runs all of them on every engine.
+ */
+export const everydayRunner: Runner =
+  process.env.LOCKTENDER_TESTS === "everyday"
+    ? {
+        ...runner,
+        describe: (name, body) => {
+          if (!/, by the (write side|last permit)$/.test(name)) runner.describe(name, body);
+        },
+      }
+    : runner;

@@ -1,6 +1,6 @@
 import { conformance } from "locktender/testing";
 import { shared } from "../../servers/shared.js";
-import { runner } from "../../support/runner.js";
+import { everydayRunner } from "../../support/runner.js";
 import { zookeeperHarness } from "./harness.js";
 
-conformance(runner, zookeeperHarness(await shared("zookeeper")));
+conformance(everydayRunner, zookeeperHarness(await shared("zookeeper")));
