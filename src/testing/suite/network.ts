@@ -10,7 +10,7 @@ const CLAIM = "the note of this claim";
 const WATCHED_MS = 150;
 
 /** Where a server ends what a client has left behind, the promise is that nothing can be delivered late. */
-async function deliverLate({ harness }: Bench, held: HeldBack): Promise<void> {
+export async function deliverLate({ harness }: Bench, held: HeldBack): Promise<void> {
   const impossible = "target" in harness.network && harness.network.endsStaleConnections === true;
   if (!impossible) return held.deliver();
   // The end of a session may let a successor in a moment before the server closes the session's connection.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
-import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+import { type Case, count, eventually, passing, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 /** Counts what goes to the engine. */
 class Calls {
@@ -12,27 +12,23 @@ class Calls {
 
 function counting(calls: Calls): (backend: Backend) => Backend {
   return (backend) => ({
-    traits: backend.traits,
+    ...passing(backend),
     async claim(request) {
       calls.claim++;
       const answer = await backend.claim(request);
       calls.answered.add(request.id);
       return answer;
     },
-    renew: (claims) => backend.renew(claims),
-    release(claim, force) {
+    release(claim, ending) {
       calls.release++;
-      return backend.release(claim, force);
+      return backend.release(claim, ending);
     },
-    list: (query) => backend.list(query),
-    watch: (claim, ring) => backend.watch(claim, ring),
-    close: () => backend.close(),
   });
 }
 
 /** An engine whose notifications are all lost. */
 function deaf(backend: Backend): Backend {
-  return { ...counting(new Calls())(backend), watch: () => () => {} };
+  return { ...passing(backend), watch: () => () => {} };
 }
 
 export const queue: readonly Case[] = [

@@ -1,11 +1,13 @@
+import type { Gone, Notify } from "../../core/backend.js";
 import type { CellChange, CellStore, StoredCell } from "../../core/cells.js";
 import { nowMs } from "../../core/clock.js";
+import type { Queue } from "../../engine-kit/queue.js";
 
 /** How many are looked at for each that is written: of those that are over, no more stay than there are others. */
 const LOOKS_PER_WRITE = 2;
 
-/** The cells of one store. What is over is forgotten by those who write. */
-export class MemoryCells implements CellStore {
+/** The cells of one store. A write forgets some of those that are over. */
+class MemoryCells implements CellStore {
   readonly #cells = new Map<string, StoredCell & { readonly untilMs: number }>();
   readonly #nextVersion: () => bigint;
 
@@ -32,7 +34,7 @@ export class MemoryCells implements CellStore {
     return cell === undefined || cell.untilMs <= nowMs() ? undefined : cell;
   }
 
-  /** Looks at the one that nobody has looked at for longest, and puts it to the end of the line if it is needed. */
+  /** Looks at the cell whose last look is the longest ago, and puts it to the end of them if it is needed. */
   #forgetOne(): void {
     const [oldest] = this.#cells;
     if (oldest === undefined) return;
@@ -41,3 +43,23 @@ export class MemoryCells implements CellStore {
     if (cell.untilMs > nowMs()) this.#cells.set(name, cell);
   }
 }
+
+/** What all memory backends of one name share. */
+export class MemoryStore {
+  readonly queues = new Map<string, Queue>();
+  readonly watchers = new Map<string, Notify>();
+  readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
+  readonly cells = new MemoryCells(() => this.nextTicket());
+  #lastTicket = 0n;
+
+  /** Never lower than the wall clock, so tokens keep growing when a process starts anew. */
+  nextTicket(): bigint {
+    const floor = BigInt(Date.now()) * 1000n;
+    this.#lastTicket += 1n;
+    if (this.#lastTicket < floor) this.#lastTicket = floor;
+    return this.#lastTicket;
+  }
+}
+
+/** Those with a name. */
+export const stores = new Map<string, MemoryStore>();
