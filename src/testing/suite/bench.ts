@@ -142,7 +142,7 @@ export function claimOf(name: string, ttlMs: number, queue = false): ClaimReques
   return { name, id: randomUUID(), ttlMs, queue, ...shape, owner, note: "" };
 }
 
-/** Passes everything on, for those who change or count some of it. */
+/** Passes everything on, for a case that changes or counts some of it. */
 export function passing(backend: Backend): Backend {
   return {
     traits: backend.traits,

@@ -46,7 +46,7 @@ export const loss: readonly Case[] = [
     },
   },
   {
-    name: "scenario S3: the holder of a fixed lease is told before anybody else is let in",
+    name: "scenario S3: the holder of a fixed lease is told before the next holder is let in",
     waits: true,
     async run(bench) {
       const name = bench.name();

@@ -149,7 +149,7 @@ export const network = onWires([
     },
   },
   {
-    name: "scenario S9: a claim delivered long after its caller left is a place that nobody refreshes, never a lease",
+    name: "scenario S9: a claim delivered long after its caller left is a claim that is not renewed, never a lease",
     async run(bench) {
       const name = bench.name();
       const watcher = bench.connect();

@@ -81,7 +81,7 @@ export const queue: readonly Case[] = [
     },
   },
   {
-    name: "whoever tries does not overtake those who wait",
+    name: "a try does not overtake the waiters",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -124,7 +124,7 @@ export const queue: readonly Case[] = [
       // If anything fails before they are awaited, they fail with it, and that is no news.
       for (const wait of waits) wait.catch(() => undefined);
       await queued(bench.connect(), name, 1_000);
-      // A busy engine may have them in its queue before all of them know: who does not will ask again.
+      // A busy engine may have them in its queue before all of them know: one that does not know will ask again.
       await eventually("all know that they wait", 30_000, () => calls.answered.size === 1_001);
       calls.claim = 0;
       calls.release = 0;
@@ -185,7 +185,7 @@ export const queue: readonly Case[] = [
         controller.abort(new Error("too late"));
         await assert.rejects(asked, { message: "too late" });
       }
-      await eventually("nobody is left", 5_000, async () => {
+      await eventually("no claim is left", 5_000, async () => {
         const { holders, waiters } = await count(locks, name);
         return holders + waiters === 0;
       });
