@@ -27,7 +27,9 @@ export interface Lacking {
  *   split: the cases find a request by them. One that is not found fails after 5 s, and says so.
  * - Failures show in time. A connection that is refused or dropped must fail a renewal within about 0.65 s, by an
  *   error or by `unknown`: a ttl of 4 s is renewed after a third of it, and half of it is allowed until the failed
- *   renewal is told. A request that gets no answer must fail within 2 s plus the ttl.
+ *   renewal is told. A claim must fail so soon that its caller is told within 2 s after its wait, or its ttl, is over.
+ *   A request whose bytes vanish must fail by itself: a wait with a ttl of 1 s has to end within 30 s. A connection
+ *   that was cut off must work again within 5 s.
  */
 export interface ProxiedBackend {
   readonly target: HostAndPort;
