@@ -166,6 +166,8 @@ class Side {
       note: `note of ${key}`,
     });
     if ("ticket" in answer) this.tickets.set(key, answer.ticket);
+    // A first request whose id was used before, which locks never make: not every engine looks for the reason then.
+    if (ticket === undefined && answer.state === "gone") return { state: "gone", loss: "taken" };
     return answer;
   }
 
