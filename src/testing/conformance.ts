@@ -8,6 +8,8 @@ import { crashes } from "./suite/crashes.js";
 import { deadlocks } from "./suite/deadlocks.js";
 import { election } from "./suite/election.js";
 import { exclusion } from "./suite/exclusion.js";
+import { expiry } from "./suite/expiry.js";
+import { leftovers } from "./suite/leftovers.js";
 import { loss } from "./suite/loss.js";
 import { network } from "./suite/network.js";
 import { once } from "./suite/once.js";
@@ -39,6 +41,12 @@ const MUTEX: Suite = {
   "crashes and pauses of processes": crashes,
   "faults of the network": network,
   outages,
+};
+
+/** What an engine does with claims, whichever kind of lock makes them. */
+const CLAIMS: Suite = {
+  "expired claims": expiry,
+  "leftovers and crowds": leftovers,
 };
 
 const KINDS: Suite = {
@@ -75,6 +83,7 @@ export function conformance(runner: Runner, harness: Harness): void {
   };
   runner.describe(`conformance: ${harness.engine}`, () => {
     subjects(MUTEX);
+    subjects(CLAIMS);
     subjects(KINDS, ["kinds"]);
     for (const as of Object.keys(DISGUISES) as MutexAdapter[])
       subjects(DISGUISES[as], ["kinds", "queue", "disguises"], as);
@@ -108,6 +117,9 @@ function register(
 }
 
 function reasonWithout(harness: Harness, need: Need): string | undefined {
+  if (need === "expiry") return harness.keepsAlive ? reasonWithout(harness, "network") : undefined;
+  if (need === "leftovers" && harness.leftovers === undefined)
+    return "the harness does not count what is stored";
   const given = harness[need];
   return given !== undefined && "skip" in given ? given.skip : undefined;
 }

@@ -9,7 +9,14 @@ export interface FaultProxyOptions {
   target: { host: string; port: number };
   /** The port to listen on; a free one by default. */
   port?: number;
+  /**
+   * How long `cutBeforeReply` and `holdBack` wait for data that matches; 5,000 ms if not given. Then they are called
+   * off, and their promises reject with the reason. `Infinity`: for as long as it takes.
+   */
+  trapMs?: number;
 }
+
+const TRAP_MS = 5_000;
 
 /** A request that is under way for as long as the test likes. */
 export interface HeldBack {
@@ -41,12 +48,13 @@ export interface FaultProxy {
   blackhole(direction: Direction | "both"): void;
   /**
    * Forwards the next request that matches, and destroys its connection in place of passing the reply on.
-   * Resolves when that was done. The first bytes to come back count as the reply: do not pipeline before it.
+   * Resolves when that was done, and rejects if nothing matches within `trapMs`. The first bytes to come back count as the reply: do not pipeline before it.
    */
   cutBeforeReply(match?: ChunkMatch): Promise<void>;
   /**
    * Holds back the next chunk to the server that matches, and all that follows it on its connection. The
-   * client may give up and close meanwhile (dropAll() does it for the client): deliver() still delivers.
+   * client may give up and close meanwhile (dropAll() does it for the client): deliver() still delivers. If nothing
+   * matches within `trapMs`, it is called off, and its promises reject.
    */
   holdBack(match?: ChunkMatch): HeldBack;
   /** Destroys all connections, and each new one as soon as it comes, until heal(). */
@@ -58,6 +66,7 @@ export interface FaultProxy {
 
 /** Starts a proxy on 127.0.0.1 through which a client can be cut off from a server in every mean way. */
 export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
+  const { trapMs = TRAP_MS } = options;
   const wire: Wire = {
     delayMs: { "to-server": 0, "to-client": 0 },
     blackhole: undefined,
@@ -114,9 +123,9 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     blackhole(direction) {
       wire.blackhole = direction;
     },
-    cutBeforeReply: (match) => setTrap(wire.cuts, match).sprung,
+    cutBeforeReply: (match) => setTrap(wire.cuts, trapMs, match).sprung,
     holdBack(match) {
-      const { sprung } = setTrap(wire.holds, match);
+      const { sprung } = setTrap(wire.holds, trapMs, match);
       let delivered: Promise<void> | undefined;
       const caught = sprung.then(() => {});
       const serverClosed = sprung.then((chunk) => chunk.serverClosed);

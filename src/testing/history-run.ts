@@ -40,7 +40,7 @@ export interface RecordedHistory {
 const MOST_PROCESSES = 200;
 const LONGEST_MS = 600_000;
 const START_MS = 20_000;
-/** The longest poll interval of a waiter, and some more: who has not come back by then is lost. */
+/** The longest poll interval of a waiter, and some more: one that has not come back by then is lost. */
 const DRAIN_MS = 10_000;
 
 /** Lets real processes fight for locks, kills and stops some of them, and returns what they wrote down. */
@@ -119,7 +119,7 @@ class Fighter {
     this.#tell({ order: "finish" });
   }
 
-  /** It may end at this very moment; then there is nobody to be told. */
+  /** It may end at this very moment; then there is no process to be told. */
   #tell(order: HistoryOrder): void {
     this.#child.send(order, nothing);
   }
@@ -165,7 +165,7 @@ class Run {
     this.#assertOrderly();
   }
 
-  /** Everybody finishes what it has begun. Who does not come back is ended, and its questions stay open. */
+  /** Each process finishes what it has begun. One that does not come back is ended, and its questions stay open. */
   async finish(): Promise<void> {
     const running = this.#running();
     for (const fighter of running) {

@@ -63,9 +63,9 @@ export class QueueWatch {
   }
 
   /**
-   * Stops this process when the next grant or renewal has arrived and nobody has read it yet, as when it lies
-   * in the socket's buffer: so it is old when it is read. Not later than this: somebody has to be there who
-   * lets the process run again.
+   * Stops this process when the next grant or renewal has arrived and this process has not read it yet, as when it lies
+   * in the socket's buffer: so it is old when it is read. Not later than this: there has to be a process
+   * that lets this one run again.
    */
   stopBeforeGoodNews(untilNs: bigint): void {
     this.#stopUntilNs = untilNs;
@@ -114,7 +114,7 @@ export class QueueWatch {
     process.kill(process.pid, "SIGSTOP");
   }
 
-  /** Who lost its place asks for another one, with another id, and stands at the end again. */
+  /** A waiter that lost its position asks for another one, with another id, and is the last again. */
   #place(operation: string, claimId: string): Standing {
     const known = this.#standing.get(operation);
     if (known?.claimId === claimId) return known;

@@ -20,7 +20,7 @@ export interface Grant {
   readonly promisedUntilNs?: bigint | undefined;
   readonly end:
     | { readonly kind: "released" }
-    /** A loss that nobody was told of has no name; and one that was none after all is worse still. */
+    /** A loss that the holder was not told of has no name; and one that was none after all is worse still. */
     | {
         readonly kind: "lost";
         readonly atNs: bigint;
@@ -62,7 +62,7 @@ export type HistoryPromise =
   | "holders in token order"
   | "a lease lasts as long as it says"
   | "loss is told"
-  | "nobody is lost in the queue"
+  | "no waiter is lost in the queue"
   | "first come, first served";
 
 export interface Violation {
@@ -145,7 +145,7 @@ function* uniqueTokens(grants: readonly Granted[]): Generator<Found> {
   }
 }
 
-/** Who asks when a grant is already known gets a greater token. */
+/** A claim that is sent when a grant is already known gets a greater token. */
 function* growingTokens(grants: readonly Granted[], at: At): Generator<Found> {
   for (const [first, later] of tokensGoingBack(grants, ({ outcome }) => outcome.atNs)) {
     yield {
@@ -158,7 +158,7 @@ function* growingTokens(grants: readonly Granted[], at: At): Generator<Found> {
 
 /**
  * Beliefs are disjoint, and follow one another in the order of their tokens: a mutex grants in ticket
- * order, and whoever still believes is still the one at the head.
+ * order, and a holder that still believes is still the one at the head.
  */
 function* beliefs(grants: readonly Granted[], at: At): Generator<Found> {
   const inTime = grants
@@ -224,14 +224,14 @@ function* answers(operations: readonly Operation[], at: At): Generator<Found> {
       got = `got "${outcome.kind}" at ${at(outcome.atNs)} although its wait had no limit`;
     }
     yield {
-      promise: "nobody is lost in the queue",
+      promise: "no waiter is lost in the queue",
       operations: [operation],
       message: `${id} asked at ${at(operation.invokedAtNs)} and ${got}.`,
     };
   }
 }
 
-/** Who knew that it was queued before another one even asked, is before that one. */
+/** A waiter that knew that it was queued before another one even asked, is before that one. */
 function* order(operations: readonly Operation[], grants: readonly Granted[], at: At): Generator<Found> {
   const promise = "first come, first served";
   for (const [first, later] of tokensGoingBack(grants, ({ queued }) => queued?.fromNs)) {

@@ -13,7 +13,7 @@ export type MutexAdapter = "write side" | "last permit";
 const PERMITS = 3;
 const DRAIN = "all permits but one";
 
-/** All permits of a name but one are taken, once, by somebody who stays. */
+/** All permits of a name but one are taken, once, by a holder that stays. */
 export type Drain = (name: string) => Promise<void>;
 
 /** Locks whose mutexes are something else in truth. */

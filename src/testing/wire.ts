@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
-import { startTimer } from "../core/timer.js";
+import { startTimer, stopTimer } from "../core/timer.js";
 
 export type Direction = "to-server" | "to-client";
 /** Sees one chunk as it was read from the client's socket: bytes only, so ciphertext under TLS. */
@@ -12,6 +12,8 @@ type Piece = Buffer | "end" | "gone";
 export interface Trap<Sprung> {
   match: ChunkMatch;
   sprung: Promise<Sprung>;
+  /** A chunk has matched: from here on there is no limit to the time. */
+  matched(): void;
   spring(value: Sprung): void;
   callOff(reason: string): void;
 }
@@ -34,23 +36,43 @@ export interface HeldChunk {
 
 const ANSWER_WAIT_MS = 200;
 
-export function setTrap<Sprung>(traps: Trap<Sprung>[], match: ChunkMatch = () => true): Trap<Sprung> {
+/** A trap that no chunk matches within that time fails, and says why: a test would hang, and say nothing. */
+export function setTrap<Sprung>(
+  traps: Trap<Sprung>[],
+  withinMs: number,
+  match: ChunkMatch = () => true,
+): Trap<Sprung> {
   let spring: (value: Sprung) => void = () => {};
   let callOff: (reason: string) => void = () => {};
   const sprung = new Promise<Sprung>((resolve, reject) => {
     spring = resolve;
     callOff = (reason) => reject(new Error(reason));
   });
-  // Whoever awaits the promise is told of the failure; a test that does not care must not crash over it.
+  // A test that awaits the promise is told of the failure; one that does not must not crash over it.
   sprung.catch(() => {});
-  const trap = { match, sprung, spring, callOff };
+  let chunks = 0;
+  const counted: ChunkMatch = (data) => {
+    chunks++;
+    return match(data);
+  };
+  const trap = { match: counted, sprung, matched: () => stopTimer(timer), spring, callOff };
+  const timer = startTimer(() => {
+    const index = traps.indexOf(trap);
+    if (index < 0) return;
+    traps.splice(index, 1);
+    callOff(
+      `no data that matches was sent through the proxy within ${withinMs / 1_000} s (${chunks} chunks to the server did not match): a matcher needs what it looks for, such as the name of the lock, literally in the bytes, neither compressed nor encrypted nor split`,
+    );
+  }, withinMs).unref();
   traps.push(trap);
   return trap;
 }
 
 function takeTrap<Sprung>(traps: Trap<Sprung>[], chunk: Buffer): Trap<Sprung> | undefined {
   const index = traps.findIndex((trap) => trap.match(chunk));
-  return index < 0 ? undefined : traps.splice(index, 1)[0];
+  const [trap] = index < 0 ? [] : traps.splice(index, 1);
+  trap?.matched();
+  return trap;
 }
 
 /**

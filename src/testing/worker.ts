@@ -19,7 +19,7 @@ async function start({ module, args, options, as }: WorkerStart): Promise<void> 
   // Permits are drained by the parent, which stays.
   locks = as === undefined ? plain : disguised(plain, as, async () => undefined);
   // As connect() does: loading a library and opening a connection must not take its time from the first lease.
-  await locks.inspect("nobody");
+  await locks.inspect("unused");
 }
 
 function keep(lease: Lease): { lease: number; token: string } {

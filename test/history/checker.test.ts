@@ -133,12 +133,12 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
   ],
   [
     "a question of a living process that is never answered",
-    "nobody is lost in the queue",
+    "no waiter is lost in the queue",
     (history) => history.map((operation) => [{ ...operation, outcome: undefined, killedAtNs: undefined }]),
   ],
   [
     "a timeout of somebody who waits without a limit",
-    "nobody is lost in the queue",
+    "no waiter is lost in the queue",
     (history) =>
       history
         .filter(isGranted)
@@ -148,7 +148,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
   ],
   [
     "an error although nothing stood still",
-    "nobody is lost in the queue",
+    "no waiter is lost in the queue",
     (history) =>
       history.map((operation) => {
         const atNs = operation.invokedAtNs + 1n;

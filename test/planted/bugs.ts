@@ -217,7 +217,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "minHold forgotten at the release",
     edits: [{ file: LUA, find: "claim.granted > 0 and heldUntil > now then", replace: "false then" }],
-    caughtBy: [SINGLE, "minHold: nobody else is let in earlier"],
+    caughtBy: [SINGLE, "minHold: the next holder is not let in earlier"],
   },
   {
     name: "reentrancy by a flag in the call chain instead of the live lease",
@@ -274,7 +274,7 @@ export const BUGS: readonly Bug[] = [
   {
     name: "a late result that replaces the stored one",
     edits: [{ file: "locks/once.js", find: "text, ifVersion, keepMs", replace: "text, keepMs" }],
-    caughtBy: [MEMORY, "who is late gets the result"],
+    caughtBy: [MEMORY, "a caller that is late gets the result"],
   },
   {
     name: "a result that is stored in one attempt",

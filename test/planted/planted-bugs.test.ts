@@ -10,6 +10,7 @@ import type { Bug } from "./bug.js";
 import { BUGS } from "./bugs.js";
 import { DATABASE_BUGS } from "./database-bugs.js";
 import { ENSEMBLE_BUGS } from "./ensemble-bugs.js";
+import { EXPIRY_BUGS } from "./expiry-bugs.js";
 import { TOKEN_BUGS } from "./token-bugs.js";
 
 // The suite must bite. Each bug is planted in a copy of the compiled code, and the test whose business it
@@ -22,7 +23,7 @@ let folder = "";
 /** Each run is a process of its own, and starts with work: no more than there are cores. */
 const turns = createLocks(memory()).semaphore("runs", 2);
 
-const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...TOKEN_BUGS];
+const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...EXPIRY_BUGS, ...TOKEN_BUGS];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
 
 beforeAll(async () => {

@@ -26,8 +26,9 @@ function redisClient(address: string): Redis {
 }
 
 /** A proxy before a real Redis, with a client that never reconnects and one that goes around the proxy. */
-async function setUp() {
+async function setUp(options: { readonly trapMs?: number } = {}) {
   const proxy = await startFaultProxy({
+    ...options,
     target: { host: new URL(url).hostname, port: Number(new URL(url).port) },
   });
   onTestFinished(() => proxy.close());
@@ -221,6 +222,48 @@ describe("cutBeforeReply", () => {
     proxy.dropAll();
     await expect(cut).rejects.toThrow(/ended before/);
     await expect.poll(() => seen.outcome, SOON).toBe("failed");
+  });
+});
+
+describe("a trap that no data matches", () => {
+  test("cutBeforeReply and holdBack reject within the time that was given, and say why", async () => {
+    const { proxy, client, key } = await setUp({ trapMs: 200 });
+    const begin = performance.now();
+    const cut = proxy.cutBeforeReply((data) => data.includes("in no request"));
+    const held = proxy.holdBack((data) => data.includes("in no request"));
+    const waiting = [cut, held.caught, held.deliver(), held.serverClosed].map((promise) =>
+      expect(promise).rejects.toThrow(
+        /^no data that matches was sent through the proxy within 0\.2 s \(2 chunks .* the name of the lock, literally/,
+      ),
+    );
+    await client.incr(key);
+    await client.incr(key);
+    await Promise.all(waiting);
+    expect(performance.now() - begin).toBeLessThan(2_000);
+  });
+
+  test("what comes after that passes", async () => {
+    const { proxy, client, key } = await setUp({ trapMs: 50 });
+    await expect(proxy.holdBack(mentions("incr")).caught).rejects.toThrow(/within 0\.05 s/);
+    expect(await client.incr(key)).toBe(1);
+  });
+
+  test("without a limit it waits for as long as it takes", async () => {
+    const { proxy, client, key } = await setUp({ trapMs: Infinity });
+    const cut = proxy.cutBeforeReply(mentions("incr"));
+    await sleep(A_WHILE_MS);
+    await expect(client.incr(key)).rejects.toThrow(/closed/);
+    await cut;
+  });
+
+  test("what was caught is held for longer than that", async () => {
+    const { proxy, client, key } = await setUp({ trapMs: 50 });
+    const held = proxy.holdBack(mentions("incr"));
+    const counted = client.incr(key);
+    await held.caught;
+    await sleep(A_WHILE_MS);
+    await held.deliver();
+    expect(await counted).toBe(1);
   });
 });
 

@@ -31,6 +31,7 @@ const TRAITS: Traits = {
   caveats: [
     "Times to live are whole seconds, and at least one and a half election timeouts of the servers.",
     "A new leader extends all leases, so after an election a dead holder may keep its lock for longer than its ttl.",
+    "Tokens are numbers that the servers count: they go back when the servers are restored from a backup, or start with empty data.",
   ],
 };
 

@@ -16,7 +16,7 @@ import type {
 import { nowMs } from "../../core/clock.js";
 import { Queue, type ToNotify } from "../../engine-kit/queue.js";
 import { yieldTurn } from "../../engine-kit/yield-turn.js";
-import { MemoryCells } from "./cells.js";
+import { MemoryStore, stores } from "./store.js";
 
 const TRAITS: Traits = {
   engine: "memory",
@@ -32,39 +32,20 @@ const TRAITS: Traits = {
 /** How long a claim that was forced away can still learn why. */
 const FORCED_KEPT_MS = 60_000;
 
-/** What all memory backends of one name share. */
-class Store {
-  readonly queues = new Map<string, Queue>();
-  readonly watchers = new Map<string, Notify>();
-  readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
-  readonly cells = new MemoryCells(() => this.nextTicket());
-  #lastTicket = 0n;
-
-  /** Never lower than the wall clock, so tokens keep growing when a process starts anew. */
-  nextTicket(): bigint {
-    const floor = BigInt(Date.now()) * 1000n;
-    this.#lastTicket += 1n;
-    if (this.#lastTicket < floor) this.#lastTicket = floor;
-    return this.#lastTicket;
-  }
-}
-
-const shared = new Map<string, Store>();
-
 /** The locks of this process. Backends of the same name meet; one without a name stands alone. */
 export function memory(name?: string): Backend {
-  if (name === undefined || name === "") return new MemoryBackend(new Store());
-  const store = shared.get(name) ?? new Store();
-  shared.set(name, store);
+  if (name === undefined || name === "") return new MemoryBackend(new MemoryStore());
+  const store = stores.get(name) ?? new MemoryStore();
+  stores.set(name, store);
   return new MemoryBackend(store);
 }
 
 class MemoryBackend implements Backend {
   readonly traits = TRAITS;
   readonly cells: CellStore;
-  readonly #store: Store;
+  readonly #store: MemoryStore;
 
-  constructor(store: Store) {
+  constructor(store: MemoryStore) {
     this.#store = store;
     this.cells = store.cells;
   }

@@ -33,7 +33,7 @@ export const all: readonly Case[] = [
     },
   },
   {
-    name: "whoever takes the same ones in whatever order never waits in a circle",
+    name: "callers that take the same ones, in whatever order, never wait in a circle",
     async run(bench) {
       const names = [bench.name(), bench.name(), bench.name()];
       const connections = [bench.connect(), bench.connect()];
@@ -53,7 +53,7 @@ export const all: readonly Case[] = [
     },
   },
   {
-    name: "locks of any kinds, and each is found by whoever asks for it inside",
+    name: "locks of any kinds, and a call inside finds each of them",
     needs: ["queue"],
     async run(bench) {
       const [a, b, c] = [bench.name(), bench.name(), bench.name()];
@@ -145,7 +145,7 @@ export const all: readonly Case[] = [
     },
   },
   {
-    name: "whoever is called off while it waits for the last gives back the first",
+    name: "a caller that is called off while it waits for the last gives back the first",
     async run(bench) {
       const names = [bench.name(), bench.name()].sort();
       const [first, last] = names as [string, string];

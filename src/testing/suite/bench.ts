@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import type { Backend } from "../../core/backend.js";
+import { randomUUID } from "node:crypto";
+import type { Backend, ClaimRequest } from "../../core/backend.js";
+import { WHOLE } from "../../core/claim.js";
 import { isOutage } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { createLocks, type Locks } from "../../locks/locks.js";
@@ -10,7 +12,16 @@ import { disguised, type MutexAdapter, takeAllButOne } from "../mutex-adapter.js
 import { WorkerProcess } from "../worker-process.js";
 
 /** What a case cannot run without. */
-export type Need = "processes" | "network" | "wipe" | "queue" | "cells" | "kinds" | "disguises";
+export type Need =
+  | "processes"
+  | "network"
+  | "wipe"
+  | "queue"
+  | "cells"
+  | "kinds"
+  | "disguises"
+  | "expiry"
+  | "leftovers";
 
 /** One promise, as a test. */
 export interface Case {
@@ -74,8 +85,7 @@ export class Bench {
     return drained;
   }
 
-  backend(): Backend {
-    const backend = this.harness.open();
+  backend(backend = this.harness.open()): Backend {
     this.#tidy.push(() => backend.close());
     return backend;
   }
@@ -93,6 +103,12 @@ export class Bench {
 
   /** Locks behind a proxy of their own. */
   async proxied(options: LocksOptions = {}): Promise<{ locks: Locks; proxy: FaultProxy }> {
+    const { backend, proxy } = await this.proxiedBackend();
+    return { locks: this.#track(createLocks(backend, options)), proxy };
+  }
+
+  /** Not closed with the case by itself: `backend()` does that. */
+  async proxiedBackend(): Promise<{ backend: Backend; proxy: FaultProxy }> {
     const { network } = this.harness;
     assert("target" in network);
     const targets = [network.target, ...(network.others ?? [])];
@@ -100,7 +116,7 @@ export class Bench {
     for (const proxy of proxies) this.#tidy.push(() => proxy.close());
     const [first, ...others] = proxies;
     assert(first !== undefined);
-    return { locks: this.#track(createLocks(network.open(first, others), options)), proxy: asOne(proxies) };
+    return { backend: network.open(first, others), proxy: asOne(proxies) };
   }
 
   async wipe(): Promise<void> {
@@ -117,6 +133,26 @@ export class Bench {
     this.#tidy.push(() => locks.close({ drain: 0, abort: 0 }));
     return this.#as === undefined ? locks : disguised(locks, this.#as, (name) => this.#drain(name));
   }
+}
+
+/** A claim of a whole lock, as a mutex makes it. */
+export function claimOf(name: string, ttlMs: number, queue = false): ClaimRequest {
+  const owner = { instance: "suite", host: "here", pid: process.pid };
+  const shape = { weight: WHOLE, capacity: WHOLE, fixed: false, minHoldMs: 0 };
+  return { name, id: randomUUID(), ttlMs, queue, ...shape, owner, note: "" };
+}
+
+/** Passes everything on, for a case that changes or counts some of it. */
+export function passing(backend: Backend): Backend {
+  return {
+    traits: backend.traits,
+    claim: (request) => backend.claim(request),
+    renew: (claims) => backend.renew(claims),
+    release: (claim, ending) => backend.release(claim, ending),
+    list: (query) => backend.list(query),
+    watch: (claim, notify) => backend.watch(claim, notify),
+    close: () => backend.close(),
+  };
 }
 
 export function sleep(ms: number): Promise<void> {
@@ -152,10 +188,10 @@ export async function count(locks: Locks, name: string): Promise<{ holders: numb
 }
 
 export async function holds(locks: Locks, name: string): Promise<void> {
-  await eventually(`somebody holds ${name}`, 10_000, async () => (await count(locks, name)).holders === 1);
+  await eventually(`${name} is held`, 10_000, async () => (await count(locks, name)).holders === 1);
 }
 
-/** Where nobody can be seen waiting, whoever asked before this waits by the end of it. */
+/** Where no waiter can be seen: a claim that was sent before this waits by the end of it. */
 const ASKED_MS = 200;
 
 export async function queued(locks: Locks, name: string, waiters: number): Promise<void> {

@@ -46,13 +46,13 @@ export const cells: readonly Case[] = [
         assert.deepEqual(fourth, { written: false, current: undefined });
       }
       const anew = await cell.write("anew", { ifVersion: null });
-      // It has been gone in between: whoever has seen it before that has not seen this one.
+      // It has been gone in between: a reader that has seen it before that has not seen this one.
       assert.equal((await cell.write("late", { ifVersion: first.version })).written, false);
       assert(anew.written && anew.version > second.version);
     },
   },
   {
-    name: "of many who write at once one succeeds, and no update is lost",
+    name: "of many writers at once one succeeds, and no update is lost",
     needs: ["cells"],
     async run(bench) {
       const name = bench.name();
@@ -119,7 +119,7 @@ export const cells: readonly Case[] = [
     },
   },
   {
-    name: "who may finish its work while the connection closes may write, and nobody after that",
+    name: "work that may be finished while the connection closes may write, and none after that",
     needs: ["cells"],
     async run(bench) {
       const locks = bench.connect();

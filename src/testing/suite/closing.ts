@@ -73,7 +73,7 @@ export const closing: readonly Case[] = [
     },
   },
   {
-    name: "a callback that does not stop is not released: nobody is let in beside it before the ttl is over",
+    name: "a callback that does not stop is not released: no other holder is let in beside it before the ttl is over",
     waits: true,
     async run(bench) {
       const name = bench.name();
@@ -104,7 +104,7 @@ export const closing: readonly Case[] = [
       const other = bench.connect();
       while (!ended) {
         const lease = await other.mutex(name).tryAcquire();
-        assert(lease === null || ended, "nobody is let in beside it");
+        assert(lease === null || ended, "no other holder is let in beside it");
         await sleep(100);
       }
       await closed;

@@ -17,7 +17,7 @@ async function deadlockOf(
       await locks.mutex(name).run(async () => {
         inside.add(name);
         await eventually("all are inside", 10_000, () => inside.size === names.length);
-        // One after the other, so that those who are asked first see the whole deadlock when they give up.
+        // One after the other, so that those that are asked first see the whole deadlock when they give up.
         const error = await locks
           .mutex(next)
           .acquire({ wait: waitMs + index * 300 })
@@ -64,7 +64,7 @@ export const deadlocks: readonly Case[] = [
     },
   },
   {
-    name: "two who each hold a permit and ask for the other's are in a deadlock, too",
+    name: "two processes that each hold a permit and ask for the other's are in a deadlock, too",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -107,7 +107,7 @@ export const deadlocks: readonly Case[] = [
     },
   },
   {
-    name: "who waits for a lock while holding another is in no deadlock by that alone",
+    name: "a holder that waits for another lock is in no deadlock by that alone",
     needs: ["queue"],
     async run(bench) {
       const [a, b] = [bench.name(), bench.name()];

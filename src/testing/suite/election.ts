@@ -46,7 +46,7 @@ export const election: readonly Case[] = [
         (error) => error === own,
       );
       assert.equal(await election.leader(), undefined);
-      // Also who gives the seat back itself has led, and is done.
+      // Also a leader that gives the seat back itself has led, and is done.
       assert.equal(
         await election.lead(async (lease) => {
           await lease.release();
@@ -134,7 +134,7 @@ export const election: readonly Case[] = [
     },
   },
   {
-    name: "whoever calls it off leaves the campaign, or is waited for until it has settled",
+    name: "a candidate that calls it off leaves the campaign, and a leader is waited for until it has settled",
     async run(bench) {
       const name = bench.name();
       const first = new AbortController();
@@ -147,7 +147,7 @@ export const election: readonly Case[] = [
           return lease.held;
         });
       const election = bench.connect().election(name);
-      await eventually("somebody leads", 5_000, async () => (await election.leader()) !== undefined);
+      await eventually("a candidate leads", 5_000, async () => (await election.leader()) !== undefined);
       const second = new AbortController();
       const campaign = election.lead({ signal: second.signal }, () => assert.fail("was elected"));
       await queued(bench.connect(), name, 1);
@@ -173,12 +173,12 @@ export const election: readonly Case[] = [
         const changes = bench.connect().election(name).observe({ every: 10, signal: controller.signal });
         for await (const leader of changes) seen.push(leader?.note);
       })();
-      await eventually("nobody is seen", 5_000, () => seen.length === 1);
+      await eventually("no leader is seen", 5_000, () => seen.length === 1);
       const election = bench.connect().election(name);
       for (const note of ["first", "second"]) {
         await election.lead({ note }, () => eventually("it is seen", 5_000, () => seen.at(-1) === note));
       }
-      await eventually("nobody is seen again", 5_000, () => seen.at(-1) === undefined);
+      await eventually("no leader is seen again", 5_000, () => seen.at(-1) === undefined);
       controller.abort();
       await watching;
       assert.deepEqual(

@@ -10,7 +10,7 @@ const CLAIM = "the note of this claim";
 const WATCHED_MS = 150;
 
 /** Where a server ends what a client has left behind, the promise is that nothing can be delivered late. */
-async function deliverLate({ harness }: Bench, held: HeldBack): Promise<void> {
+export async function deliverLate({ harness }: Bench, held: HeldBack): Promise<void> {
   const impossible = "target" in harness.network && harness.network.endsStaleConnections === true;
   if (!impossible) return held.deliver();
   // The end of a session may let a successor in a moment before the server closes the session's connection.
@@ -149,7 +149,7 @@ export const network = onWires([
     },
   },
   {
-    name: "scenario S9: a claim delivered long after its caller left is a place that nobody refreshes, never a lease",
+    name: "scenario S9: a claim delivered long after its caller left is a claim that is not renewed, never a lease",
     async run(bench) {
       const name = bench.name();
       const watcher = bench.connect();

@@ -4,7 +4,7 @@ import { type Case, eventually, queued, sleep, TTL_MS } from "./bench.js";
 
 export const once: readonly Case[] = [
   {
-    name: "scenario S20: it runs once, and everybody gets its one result",
+    name: "scenario S20: it runs once, and all callers get its one result",
     needs: ["cells"],
     async run(bench) {
       const key = bench.name();
@@ -68,7 +68,7 @@ export const once: readonly Case[] = [
     },
   },
   {
-    name: "the same key for other work is an error, and not somebody else's result",
+    name: "the same key for other work is an error, and not the result of the other work",
     needs: ["cells"],
     async run(bench) {
       const key = bench.name();
@@ -90,13 +90,13 @@ export const once: readonly Case[] = [
     },
   },
   {
-    name: "who is late gets the result that is stored, and a crashed runner is replaced",
+    name: "a caller that is late gets the result that is stored, and a crashed runner is replaced",
     needs: ["cells"],
     async run(bench) {
       const key = bench.name();
       const slow = bench.connect().once(key, { keep: "1h", ttl: 300 }, async () => {
         await bench.connect().forceRelease(key, { reason: "taken for dead" });
-        // Somebody else does it meanwhile.
+        // Another process does it meanwhile.
         const other = await bench.connect().once(key, { keep: "1h" }, () => "second");
         assert.deepEqual(other, { ran: true, value: "second" });
         return "first, but late";
@@ -105,7 +105,7 @@ export const once: readonly Case[] = [
     },
   },
   {
-    name: "who fails late gets the result that is stored, too, if failures were to be kept",
+    name: "a caller that fails late gets the result that is stored, too, if failures were to be kept",
     needs: ["cells"],
     async run(bench) {
       const key = bench.name();
@@ -184,7 +184,7 @@ export const once: readonly Case[] = [
     },
   },
   {
-    name: "whoever closes while it runs waits for it, and its result is stored",
+    name: "a connection that closes while it runs waits for it, and its result is stored",
     needs: ["cells"],
     async run(bench) {
       const key = bench.name();

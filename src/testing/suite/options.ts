@@ -4,7 +4,7 @@ import { type Case, count, queued, RAN_OUT, SLACK_MS, sleep, TTL_MS } from "./be
 
 export const options: readonly Case[] = [
   {
-    name: "minHold: nobody else is let in earlier, though the holder has long released",
+    name: "minHold: the next holder is not let in earlier, though the holder has long released",
     waits: true,
     async run(bench) {
       const name = bench.name();
@@ -28,7 +28,7 @@ export const options: readonly Case[] = [
     },
   },
   {
-    name: "minHold: whoever waits is in as soon as it is over, though the ttl is long",
+    name: "minHold: a waiter is in as soon as it is over, though the ttl is long",
     waits: true,
     async run(bench) {
       const name = bench.name();
@@ -61,7 +61,7 @@ export const options: readonly Case[] = [
     },
   },
   {
-    name: "minHold: a grant that nobody received binds nobody",
+    name: "minHold: a grant that its caller did not receive keeps no other claim out",
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();

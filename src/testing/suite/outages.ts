@@ -20,7 +20,7 @@ export const outages = onWires([
     },
   },
   {
-    name: "a holder that is cut off is told before anybody else is let in",
+    name: "a holder that is cut off is told before the next holder is let in",
     async run(bench) {
       const name = bench.name();
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
@@ -37,7 +37,7 @@ export const outages = onWires([
     },
   },
   {
-    name: "a holder whose replies do not arrive is told before anybody else is let in",
+    name: "a holder whose replies do not arrive is told before the next holder is let in",
     async run(bench) {
       const name = bench.name();
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });
@@ -51,7 +51,7 @@ export const outages = onWires([
     },
   },
   {
-    name: "an outage shorter than the ttl costs nobody a lease, and failed renewals are told as events",
+    name: "an outage shorter than the ttl costs no holder its lease, and failed renewals are told as events",
     async run(bench) {
       const events: LockEvent[] = [];
       const { locks, proxy } = await bench.proxied({ ttl: LONG_MS, onEvent: (event) => events.push(event) });
@@ -139,7 +139,7 @@ export const outages = onWires([
       proxy.blackhole("both");
       const startedAt = performance.now();
       await ended;
-      // Somebody asks after 6 s at the latest, and then for one ttl.
+      // The waiter asks after 6 s at the latest, and then for one ttl.
       assert(performance.now() - startedAt < 30_000);
       proxy.heal();
     },

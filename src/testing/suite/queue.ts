@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
-import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+import { type Case, count, eventually, passing, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 /** Counts what goes to the engine. */
 class Calls {
@@ -12,27 +12,23 @@ class Calls {
 
 function counting(calls: Calls): (backend: Backend) => Backend {
   return (backend) => ({
-    traits: backend.traits,
+    ...passing(backend),
     async claim(request) {
       calls.claim++;
       const answer = await backend.claim(request);
       calls.answered.add(request.id);
       return answer;
     },
-    renew: (claims) => backend.renew(claims),
-    release(claim, force) {
+    release(claim, ending) {
       calls.release++;
-      return backend.release(claim, force);
+      return backend.release(claim, ending);
     },
-    list: (query) => backend.list(query),
-    watch: (claim, ring) => backend.watch(claim, ring),
-    close: () => backend.close(),
   });
 }
 
 /** An engine whose notifications are all lost. */
 function deaf(backend: Backend): Backend {
-  return { ...counting(new Calls())(backend), watch: () => () => {} };
+  return { ...passing(backend), watch: () => () => {} };
 }
 
 export const queue: readonly Case[] = [
@@ -85,7 +81,7 @@ export const queue: readonly Case[] = [
     },
   },
   {
-    name: "whoever tries does not overtake those who wait",
+    name: "a try does not overtake the waiters",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -128,7 +124,7 @@ export const queue: readonly Case[] = [
       // If anything fails before they are awaited, they fail with it, and that is no news.
       for (const wait of waits) wait.catch(() => undefined);
       await queued(bench.connect(), name, 1_000);
-      // A busy engine may have them in its queue before all of them know: who does not will ask again.
+      // A busy engine may have them in its queue before all of them know: one that does not know will ask again.
       await eventually("all know that they wait", 30_000, () => calls.answered.size === 1_001);
       calls.claim = 0;
       calls.release = 0;
@@ -189,7 +185,7 @@ export const queue: readonly Case[] = [
         controller.abort(new Error("too late"));
         await assert.rejects(asked, { message: "too late" });
       }
-      await eventually("nobody is left", 5_000, async () => {
+      await eventually("no claim is left", 5_000, async () => {
         const { holders, waiters } = await count(locks, name);
         return holders + waiters === 0;
       });

@@ -3,7 +3,7 @@ import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from ".
 
 export const readWrite: readonly Case[] = [
   {
-    name: "many read at once, and nobody writes meanwhile",
+    name: "many read at once, and no writer is let in meanwhile",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -17,7 +17,7 @@ export const readWrite: readonly Case[] = [
     },
   },
   {
-    name: "who writes is alone, and a mutex of the same name is who writes",
+    name: "a writer is alone, and a mutex of the same name is a writer",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -103,7 +103,7 @@ export const readWrite: readonly Case[] = [
         }
       };
       await Promise.all(Array.from({ length: 9 }, (_, index) => task(index)));
-      assert(mostReading > 1, "nobody has ever read beside somebody else");
+      assert(mostReading > 1, "no reader has ever read beside another one");
     },
   },
   {
@@ -157,7 +157,7 @@ export const readWrite: readonly Case[] = [
       await read.run(async () => {
         await assert.rejects(write.acquire(), { code: "upgrade" });
         await assert.rejects(write.tryAcquire(), { code: "upgrade" });
-        // Those who enter again share, as strangers do.
+        // Readers that enter again share, as strangers do.
         let inside = 0;
         await Promise.all(
           [1, 2].map(() =>

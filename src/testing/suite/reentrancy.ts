@@ -20,7 +20,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: "who enters again keeps what it has taken in between",
+    name: "a call that enters again keeps what it has taken in between",
     async run(bench) {
       const locks = bench.connect();
       const [a, b, c] = [bench.name(), bench.name(), bench.name()];
@@ -55,7 +55,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: "a sibling may give up, be cancelled, or only try, and disturbs nobody",
+    name: "a sibling may give up, be cancelled, or only try, and disturbs no other",
     async run(bench) {
       const mutex = bench.connect().mutex(bench.name(), { reentrant: true });
       await mutex.run(async () => {
@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: "work that outlives its lease is a stranger and queues like anyone",
+    name: "work that outlives its lease is a stranger, and waits in the queue as others do",
     async run(bench) {
       const locks = bench.connect();
       const name = bench.name();
@@ -141,7 +141,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: "another chain of the same process does not get in by somebody else's lease",
+    name: "another chain of the same process does not get in by the lease of the first",
     async run(bench) {
       const mutex = bench.connect().mutex(bench.name(), { reentrant: true });
       let inside = 0;
@@ -158,5 +158,5 @@ const cases: readonly Case[] = [
 
 export const reentrancy: readonly Case[] = cases.map((one) => ({
   ...one,
-  notOfPermits: "who has permits and asks for more gets more of them: nothing is entered again",
+  notOfPermits: "a holder of permits that asks for more gets more of them: nothing is entered again",
 }));

@@ -21,7 +21,7 @@ function withoutRings(backend: Backend): Backend {
 
 export const seeing: readonly Case[] = [
   {
-    name: "inspect tells who holds and who waits, in order, from where, with what note and token",
+    name: "inspect tells the holders and the waiters, in order, from where, with what note and token",
     async run(bench) {
       const name = bench.name();
       const shop = bench.connect({ owner: { service: "shop", instance: "shop-1", version: "1.2.3" } });
@@ -63,8 +63,8 @@ export const seeing: readonly Case[] = [
     },
   },
   {
-    name: "a timeout says who holds the lock, since when, from where, and the position in the queue",
-    notOfPermits: "all who hold permits are named, and there are more",
+    name: "a timeout names the holder of the lock, since when, from where, and the position in the queue",
+    notOfPermits: "all holders of permits are named, and there are more",
     async run(bench) {
       const name = bench.name();
       const shop = bench.connect({ owner: { service: "shop" } });

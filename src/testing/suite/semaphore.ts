@@ -26,7 +26,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "weights are counted, and who needs much is not overtaken by those who need little",
+    name: "weights are counted, and a heavy claim is not overtaken by light ones",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -71,7 +71,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "permits come back from who has crashed",
+    name: "permits come back from a holder that has crashed",
     waits: true,
     needs: ["queue"],
     async run(bench) {
@@ -86,7 +86,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "whoever disagrees on the number of permits is refused, until nobody is there",
+    name: "a claim that disagrees on the number of permits is refused, until no claim is there",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -101,7 +101,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "without a number the one in force is taken over, also when nobody is there any more",
+    name: "without a number the one in force is taken over, also when no claim is there any more",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -119,9 +119,9 @@ export const semaphore: readonly Case[] = [
       await lease.release();
       const idle = bench.name();
       const cell = locks.cell<string>([idle, "permits"]);
-      await cell.write("somebody else's");
+      await cell.write("another program's");
       await bench.connect().semaphore(idle).resize(2);
-      assert.equal((await cell.read())?.value, "somebody else's");
+      assert.equal((await cell.read())?.value, "another program's");
       const [one, two] = [bench.connect().semaphore(idle), bench.connect().semaphore(idle)];
       assert.notEqual(await one.tryAcquire(), null);
       assert.notEqual(await two.tryAcquire(), null);
@@ -129,7 +129,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "resize waits for those who hold, sends those behind it back into the line, and no permit is taken away",
+    name: "resize waits for the holders, sends the waiters behind it back into the queue, and no permit is taken away",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -152,7 +152,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "who has named a number and changes it goes on with the new one",
+    name: "a program that has named a number and changes it goes on with the new one",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -167,7 +167,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "who needs more than there are after a resize fails",
+    name: "a claim for more than there are after a resize fails",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -216,7 +216,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "who takes the number over rides through an outage, as every wait does",
+    name: "a claim that takes the number over rides through an outage, as every wait does",
     waits: true,
     needs: ["queue", "network"],
     async run(bench) {

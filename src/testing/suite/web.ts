@@ -23,7 +23,7 @@ async function holdUntilFreed(bench: Bench, name: string, mode: "exclusive" | "s
   return { free, request };
 }
 
-/** What somebody is told whose lock was taken away. */
+/** What a holder is told whose lock was taken away. */
 async function lossOf(bench: Bench): Promise<unknown> {
   const name = bench.name();
   const lease = await bench.connect().mutex(name).acquire();
@@ -68,7 +68,7 @@ export const web: readonly Case[] = [
     },
   },
   {
-    name: "exclusive requests take turns, shared ones meet, and nobody overtakes",
+    name: "exclusive requests take turns, shared ones meet, and none overtakes",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -112,7 +112,7 @@ export const web: readonly Case[] = [
     },
   },
   {
-    name: "who is called off before it has come to the engine is gone, and those behind it come",
+    name: "a request that is called off before it has come to the engine is gone, and those behind it come",
     needs: ["queue"],
     async run(bench) {
       const { web } = bench.connect();
@@ -140,7 +140,7 @@ export const web: readonly Case[] = [
     },
   },
   {
-    name: "a signal ends the wait with its own reason, and does nothing to who holds",
+    name: "a signal ends the wait with its own reason, and does nothing to the holder",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -168,7 +168,7 @@ export const web: readonly Case[] = [
     },
   },
   {
-    name: "who steals is in at once, the victim is told at once, and who waited goes on waiting",
+    name: "a request that steals is granted at once, the holder is told at once, and waiters go on waiting",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
@@ -193,7 +193,7 @@ export const web: readonly Case[] = [
     },
   },
   {
-    name: "query tells who holds and who waits",
+    name: "query tells the holders and the waiters",
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();

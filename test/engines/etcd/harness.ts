@@ -26,9 +26,20 @@ export function etcdHarness(server: { readonly url: string }): Harness {
         : {
             skip: "of several servers the one behind a proxy would be avoided; see test/engines/etcd/faults.test.ts",
           },
+    // All that is lost while the cluster goes on. Its revisions, and so the tokens, start again only with a new or
+    // restored cluster, which is another one for its clients: `traits.caveats` says so.
     wipe: async () => {
       await etcdctl(hosts, "del", "--prefix", `${prefix}/`);
     },
+    // A session that is not used any more is ended with its connection, and another by its ttl; nothing else is kept.
+    leftovers: {
+      open: () => etcd({ ...options, prefix: `${prefix}-counted` }),
+      async count() {
+        const keys = await etcdctl(hosts, "get", "--prefix", "--keys-only", `${prefix}-counted/`);
+        return keys.split("\n").filter((line) => line !== "").length;
+      },
+    },
+    crowd: { waiters: 200, why: "each grant is three requests, of which each is a write to the disks" },
   };
 }
 

@@ -2,6 +2,7 @@ import { Redis } from "ioredis";
 import { type RedisOptions, redis } from "locktender/redis";
 import type { Harness } from "locktender/testing";
 
+const RETENTION_MS = 100;
 const FOLLOWS_ITS_OWN_ADDRESSES =
   "its clients connect to the addresses that the servers announce, past any proxy";
 
@@ -28,7 +29,21 @@ export function redisHarness(
           }
         : { skip: FOLLOWS_ITS_OWN_ADDRESSES },
     wipe:
-      nodes.length > 0 ? () => forget(nodes, prefix) : { skip: "only the sentinels' addresses are known" },
+      nodes.length > 0
+        ? async () => void (await forget(nodes, prefix))
+        : { skip: "only the sentinels' addresses are known" },
+    leftovers:
+      nodes.length > 0
+        ? {
+            // The server forgets an idle name by itself.
+            open: () => redis({ ...options, prefix: `${prefix}-counted`, retention: RETENTION_MS }),
+            count: async () => (await keysOf(nodes, `${prefix}-counted`)).length,
+            retentionMs: RETENTION_MS,
+          }
+        : { skip: "only the sentinels' addresses are known" },
+    ...(topology !== "single" && {
+      crowd: { waiters: 500, why: "the same scripts as on a single server, which has the whole crowd" },
+    }),
   };
 }
 
@@ -37,13 +52,25 @@ function portsOf(url: string): readonly { readonly port: number }[] {
 }
 
 /** As a flush would, but only of our own keys: other tests use the same server. */
-async function forget(nodes: readonly { readonly port: number }[], prefix: string): Promise<void> {
+function forget(nodes: readonly { readonly port: number }[], prefix: string): Promise<readonly string[]> {
+  return keysOf(nodes, prefix, (client, key) => client.del(key));
+}
+
+/** On all servers that are no replicas. */
+async function keysOf(
+  nodes: readonly { readonly port: number }[],
+  prefix: string,
+  withEach: (client: Redis, key: string) => unknown = () => undefined,
+): Promise<readonly string[]> {
+  const found: string[] = [];
   for (const { port } of nodes) {
     const client = new Redis(port, { lazyConnect: true });
     await client.connect();
     const [, role] = /role:(\w+)/.exec(await client.info("replication")) ?? [];
     const keys = role === "master" ? await client.keys(`${prefix}:*`) : [];
-    for (const key of keys) await client.del(key);
+    for (const key of keys) await withEach(client, key);
+    found.push(...keys);
     client.disconnect();
   }
+  return found;
 }

@@ -19,6 +19,8 @@ const HANDSHAKE = /\r\n(hello|client)\r\n/i;
 const SUBSCRIBE = /\r\nsubscribe\r\n/i;
 /** More than a test sees. */
 const ATTEMPTS = 200;
+/** The last of them are there for attempts that come late, or never. */
+const SPOILING = { trapMs: Infinity };
 
 /** What may happen to every attempt to make the bell's own connection, and how often it has. */
 const TROUBLES: Readonly<Record<string, (proxy: FaultProxy, happened: () => void) => Promise<unknown>>> = {
@@ -61,7 +63,7 @@ const cases = LIBRARIES.flatMap((library) =>
 
 describe.each(cases)("a bell whose connection $trouble, by $library", ({ library, trouble, prefix }) => {
   test("costs no commands, leaves no sockets behind, and waiters are served without it", async () => {
-    const { proxy, url } = await proxyTo(server.url);
+    const { proxy, url } = await proxyTo(server.url, undefined, SPOILING);
     const client = look(server.node.port);
     const holders = open({ url: server.url, library, prefix }, { ttl: "60s" });
     const holder = await holders.mutex("x").acquire();
@@ -96,7 +98,7 @@ describe.each(cases)("a bell whose connection $trouble, by $library", ({ library
 describe.concurrent.each(cases)("a bell whose connection $trouble, by $library", (one) => {
   const { library, trouble, prefix } = one;
   test("does not keep a program from ending, once it has closed", async (context) => {
-    const { proxy, url } = await proxyTo(server.url, context.onTestFinished);
+    const { proxy, url } = await proxyTo(server.url, context.onTestFinished, SPOILING);
     const options = JSON.stringify({ url, library, prefix: `${prefix}-end`, timeout: "500ms" });
     const program = start(`
       const locks = createLocks(redis(${options}));

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
-import { type FaultProxy, startFaultProxy } from "locktender/testing";
+import { type FaultProxy, type FaultProxyOptions, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
 import { LockKeyring } from "#lib/backends/redis/keys.js";
 import { askRedis, type RedisCluster } from "./server.js";
@@ -30,9 +30,10 @@ export function look(port: number): Redis {
 export async function proxyTo(
   serverUrl: string,
   finished: typeof onTestFinished = onTestFinished,
+  options: Pick<FaultProxyOptions, "trapMs"> = {},
 ): Promise<{ proxy: FaultProxy; url: string }> {
   const { hostname: host, port } = new URL(serverUrl);
-  const proxy = await startFaultProxy({ target: { host, port: Number(port) } });
+  const proxy = await startFaultProxy({ target: { host, port: Number(port) }, ...options });
   finished(() => proxy.close());
   return { proxy, url: `redis://${proxy.host}:${proxy.port}` };
 }

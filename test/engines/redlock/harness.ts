@@ -5,11 +5,12 @@ import { bornKey, LUA } from "#lib/backends/redlock/keys.js";
 import { hostsOf } from "../../support/hosts-of.js";
 
 const MAX_TTL_MS = 60_000;
+const RETENTION_MS = 100;
 
 /** What it cannot promise, and why. */
 export const quorumLacks = {
   cells: { skip: "a quorum keeps locks, and no values" },
-  queue: { skip: "a quorum keeps no queue: no waiter is seen, and there is no order among processes" },
+  queue: { skip: "a quorum keeps no queue: no waiter can be seen, and there is no order among processes" },
 } as const satisfies Partial<Harness>;
 
 /** Tells servers that they are new, as the option does, but whatever else the machine has to do. */
@@ -36,6 +37,8 @@ export async function quorumHarness(
   const hosts = hostsOf(server.url);
   const ports = hosts.map(({ port }) => port);
   await declareNew(ports, prefix, MAX_TTL_MS);
+  const counted = `${prefix}-counted`;
+  await declareNew(ports, counted, MAX_TTL_MS);
   const [target = { host: "", port: 0 }, ...others] = hosts;
   return {
     engine: `a quorum of ${hosts.length} by ${library}`,
@@ -43,20 +46,33 @@ export async function quorumHarness(
     processes: { module: new URL("./worker-backend.mjs", import.meta.url).href, args: at(hosts) },
     network: { target, others, open: (proxy, more) => redlock(at([proxy, ...more])) },
     wipe: async () => {
-      await forget(ports, prefix);
+      await keysOf(ports, prefix, (client, key) => client.del(key));
       await declareNew(ports, prefix, MAX_TTL_MS);
+    },
+    leftovers: {
+      open: () => redlock({ ...at(hosts), prefix: counted, retention: RETENTION_MS }),
+      count: async () => (await keysOf(ports, counted)).length,
+      retentionMs: RETENTION_MS,
+      kept: { number: ports.length, why: "each server knows since when it remembers everything" },
     },
     ...quorumLacks,
   };
 }
 
-/** As a flush of all servers would, but only of our own keys. */
-async function forget(ports: readonly number[], prefix: string): Promise<void> {
+/** Only our own keys: other tests use the same servers. */
+async function keysOf(
+  ports: readonly number[],
+  prefix: string,
+  withEach: (client: Redis, key: string) => unknown = () => undefined,
+): Promise<readonly string[]> {
+  const found: string[] = [];
   for (const port of ports) {
     const client = new Redis(port, { lazyConnect: true });
     await client.connect();
     const keys = await client.keys(`${prefix}:*`);
-    if (keys.length > 0) await client.del(...keys);
+    for (const key of keys) await withEach(client, key);
+    found.push(...keys);
     client.disconnect();
   }
+  return found;
 }

@@ -1,11 +1,12 @@
-import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
+import type { CellChange, CellStore, Gone, Notify, StoredCell } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
+import type { Queue } from "../../engine-kit/queue.js";
 
 /** How many are looked at for each that is written: of those that are over, no more stay than there are others. */
 const LOOKS_PER_WRITE = 2;
 
-/** The cells of one store. What is over is forgotten by the next writers. */
-export class MemoryCells implements CellStore {
+/** The cells of one store. A write forgets some of those that are over. */
+class MemoryCells implements CellStore {
   readonly #cells = new Map<string, StoredCell & { readonly untilMs: number }>();
   readonly #nextVersion: () => bigint;
 
@@ -32,7 +33,7 @@ export class MemoryCells implements CellStore {
     return cell === undefined || cell.untilMs <= nowMs() ? undefined : cell;
   }
 
-  /** Looks at the cell that was not looked at for longest, and puts it to the end of the order if it is still needed. */
+  /** Looks at the cell whose last look is the longest ago, and puts it to the end of them if it is needed. */
   #forgetOne(): void {
     const [oldest] = this.#cells;
     if (oldest === undefined) return;
@@ -41,3 +42,23 @@ export class MemoryCells implements CellStore {
     if (cell.untilMs > nowMs()) this.#cells.set(name, cell);
   }
 }
+
+/** What all memory backends of one name share. */
+export class MemoryStore {
+  readonly queues = new Map<string, Queue>();
+  readonly watchers = new Map<string, Notify>();
+  readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
+  readonly cells = new MemoryCells(() => this.nextTicket());
+  #lastTicket = 0n;
+
+  /** Never lower than the wall clock, so tokens keep growing when a process starts anew. */
+  nextTicket(): bigint {
+    const floor = BigInt(Date.now()) * 1000n;
+    this.#lastTicket += 1n;
+    if (this.#lastTicket < floor) this.#lastTicket = floor;
+    return this.#lastTicket;
+  }
+}
+
+/** Those with a name. */
+export const stores = new Map<string, MemoryStore>();
