@@ -24,7 +24,7 @@ export interface HistoryPlan {
   /** On an average, how often a process is killed, and how often one is stopped for longer than the ttl. */
   readonly faults?: { readonly killEveryMs?: number; readonly stopEveryMs?: number };
   /** Runs beside the processes, which go on until it has ended, too. `look` reads what they have done so far. */
-  readonly meanwhile?: (look: () => Promise<readonly Operation[]>) => Promise<void>;
+  readonly meanwhile?: (look: () => Promise<RecordedHistory>) => Promise<void>;
   /** The compiled code of another release: every second process runs that one, as in a rolling deploy. */
   readonly otherBuild?: string | undefined;
   /** The same seed makes the same choices; the scheduling of the machine remains its own. */
@@ -152,7 +152,7 @@ class Run {
     const { durationMs, faults = {}, meanwhile } = this.#plan;
     const over = new AbortController();
     const { signal } = over;
-    const look = async () => (await this.collect()).operations;
+    const look = () => this.collect();
     try {
       await Promise.all([
         Promise.all([pause(durationMs, signal), meanwhile?.(look)]).then(() => over.abort()),

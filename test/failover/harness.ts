@@ -70,7 +70,7 @@ export async function expectThroughFailovers(plan: FailoverPlan): Promise<Failov
         await plan.failOver(random);
         const atNs = process.hrtime.bigint();
         switchedAtNs.push(atNs);
-        await untilBack(look, { atNs, processes, withinMs: backWithinMs });
+        await untilBack(async () => (await look()).operations, { atNs, processes, withinMs: backWithinMs });
       }
       await sleep(QUIET_MS);
     },
