@@ -8,12 +8,12 @@ export interface FaultProxyOptions {
   /** Read for each new connection: a caller that changes it moves the address, and open connections stay. */
   target: { host: string; port: number };
   /** The port to listen on; a free one by default. */
-  port?: number;
+  port?: number | undefined;
   /**
    * How long `cutBeforeReply` and `holdBack` wait for data that matches; 5,000 ms if not given. Then they are called
    * off, and their promises reject with the reason. `Infinity`: for as long as it takes.
    */
-  trapMs?: number;
+  trapMs?: number | undefined;
 }
 
 const TRAP_MS = 5_000;
