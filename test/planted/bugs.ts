@@ -41,8 +41,8 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/claim-state.js",
-        find: "news !== undefined && news.ticket === this.ticket",
-        replace: "news !== undefined",
+        find: "notification !== undefined && notification.ticket === this.ticket",
+        replace: "notification !== undefined",
       },
     ],
     caughtBy: ["test/core/notifications.test.ts", "a ring for an older ticket"],

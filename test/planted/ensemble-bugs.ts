@@ -62,7 +62,10 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
         replace: "void this.remove(claim).catch(() => this.#claims.forget(claim))",
       },
     ],
-    caughtBy: ["test/etcd/sessions.test.ts", "a release at the end of minHold that fails is tried again"],
+    caughtBy: [
+      "test/engines/etcd/sessions.test.ts",
+      "a release at the end of minHold that fails is tried again",
+    ],
   },
   {
     name: "ZooKeeper: a session kept by reads",

@@ -1,9 +1,9 @@
 import type { Bug } from "./bug.js";
 
 const LUA = "backends/redis/lua.generated.js";
-const SINGLE = "test/backends/redis-single-ioredis.test.ts";
-const MEMORY = "test/backends/memory.test.ts";
-const POSTGRES = "test/backends/postgres.test.ts";
+const SINGLE = "test/engines/redis/conformance-single-ioredis.test.ts";
+const MEMORY = "test/engines/memory/conformance.test.ts";
+const POSTGRES = "test/engines/postgres/conformance.test.ts";
 const LEFTOVERS = "nothing is stored of names that are not used any more";
 
 /** What brings an expired claim back, or leaves it behind. */
@@ -88,7 +88,7 @@ export const EXPIRY_BUGS: readonly Bug[] = [
     name: "PostgreSQL: a renewal that does not look whether its claim has expired",
     edits: [
       {
-        file: "backends/sql/sql.generated.js",
+        file: "backends/sql/routines.generated.js",
         find: "END\\nWHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0 AND deadline_us > :now_us",
         replace: "END\\nWHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0",
       },
