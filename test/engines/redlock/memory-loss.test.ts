@@ -142,7 +142,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     await isRefused(waiting, lease);
   });
 
-  test("whoever is refused by a majority keeps no vote of the rest", async () => {
+  test("a client that a majority refuses keeps no vote of the rest", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "20s" });
     const lease = await onThree(quorum);
     const others = quorum.open({ ttl: "20s" });
