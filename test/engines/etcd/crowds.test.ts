@@ -57,7 +57,7 @@ describe("many who come at once", () => {
     for await (const { claims } of backend.list({ name: "permits" })) expect(claims).toHaveLength(granted);
   });
 
-  test("maxWaiters is kept, and nobody is turned away for being one of many", async () => {
+  test("maxWaiters is kept, and no caller is turned away for being one of many", async () => {
     const mutex = openLocks().mutex("full", { maxWaiters: 5 });
     const holder = await mutex.acquire();
     const waits = Array.from({ length: MANY }, () => mutex.run(() => "in").catch(({ code }) => code));

@@ -20,7 +20,7 @@ afterAll(async () => {
 
 describe("of two servers the first is dead: the other one is asked, by the very first call", () => {
   test.each([
-    ["nobody knows its name", () => "no-such-host.invalid"],
+    ["its name is unknown", () => "no-such-host.invalid"],
     ["it refuses connections", () => "127.0.0.1:1"],
     ["it is silent", () => `127.0.0.1:${(silent.address() as AddressInfo).port}`],
   ])("%s", async (_, dead) => {
