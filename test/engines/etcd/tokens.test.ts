@@ -52,7 +52,7 @@ describe("tokens that become void", () => {
     expect((await waiting).held).toBe(true);
   });
 
-  test("all who are told of it share a new one", async () => {
+  test("all callers that are told of it share a new one", async () => {
     const locks = open(kept);
     await locks.mutex("warm").run(() => undefined);
     // Forgets all tokens.

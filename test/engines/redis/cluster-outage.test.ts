@@ -12,7 +12,7 @@ const TTL_MS = 2_500;
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startRedisCluster();
-  // As large clusters are run: who has lost one master still serves the slots of the others.
+  // As large clusters are run: a cluster that has lost one master still serves the slots of the others.
   for (const { port } of cluster.nodes) {
     await askRedis(port, "CONFIG", "SET", "cluster-require-full-coverage", "no");
   }

@@ -19,16 +19,16 @@ const NODE_TIMEOUT_MS = 2_000;
 /** It takes 3 or 4 s; but an election that fails is repeated only after four times the timeout. */
 const PROMOTED_WITHIN_MS = 30_000;
 const SERVED_WITHIN_MS = 20_000;
-/** So long that no heartbeat comes to the aid of who waits. Who is not rung asks again after 6 s. */
+/** So long that no heartbeat comes to the aid of a waiter. One that is not notified asks again after 6 s. */
 const TTL = "5m";
 const PROMPTLY_MS = 2_000;
-/** The bell may be tried at the silent node, by chance even several times. */
+/** The subscription may be tried at the silent node, by chance even several times. */
 const RUNG_AGAIN_WITHIN_MS = 25_000;
 
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startRedisCluster({ withReplica: [REPLICATED], nodeTimeoutMs: NODE_TIMEOUT_MS });
-  // As large clusters are run: who has lost one master still serves the slots of the others.
+  // As large clusters are run: a cluster that has lost one master still serves the slots of the others.
   for (const { port } of [...cluster.nodes, ...cluster.replicas]) {
     await askRedis(port, "CONFIG", "SET", "cluster-require-full-coverage", "no");
   }
@@ -64,7 +64,7 @@ async function replication(index: number): Promise<string> {
   return String(await askRedis(node(index).port, "INFO", "replication"));
 }
 
-/** Replicas get what is written in its order: who has got so far has all that was written before. */
+/** Replicas get what is written in its order: a replica that has got so far has all that was written before. */
 async function replicated(): Promise<void> {
   const written = Number(/master_repl_offset:(\d+)/.exec(await replication(REPLICATED))?.[1]);
   const got = async () => Number(/slave0:.*,offset=(\d+)/.exec(await replication(REPLICATED))?.[1]);
@@ -76,7 +76,7 @@ async function runs(locks: Locks, name: string): Promise<boolean> {
   return (await locks.mutex(name).tryRun({ ttl: "2s" }, () => undefined)).ran;
 }
 
-/** How long who waits had to wait after the release. */
+/** How long the waiter had to wait after the release. */
 async function handOverMs(from: Locks, to: Locks, name: string): Promise<number> {
   const holder = await from.mutex(name).acquire();
   const waiting = to.mutex(name).acquire();
@@ -200,7 +200,7 @@ describe("one master of a cluster falls silent, and its replica is promoted", ()
 
 describe("one master of a cluster falls silent, and no replica takes its place", () => {
   const TIMEOUT_MS = 1_000;
-  /** So many that the bell of one of them is sure to be at the silent node. */
+  /** So many that the subscription of one of them is sure to be at the silent node. */
   const PAIRS = 10;
   /** After the first request without an answer: while a new client is made, and while the old one ends. */
   const CLOSED_AFTER_MS = [0, 2, 5, 10, 20, 50, 200, TIMEOUT_MS, 1.5 * TIMEOUT_MS];

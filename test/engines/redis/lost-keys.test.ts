@@ -114,7 +114,7 @@ describe("when the server loses keys of a lock (eviction, or a DEL by another pr
     await client.del(...lost.map((kind) => keys[kinds.indexOf(kind)] as string));
     turns.push(takeTurn(shop), takeTurn(cron));
     const served = Promise.allSettled(turns);
-    // A renewal tells who holds no longer; who is believed a whole ttl later would be believed for ever.
+    // A renewal tells a process that it holds no longer; one believed a whole ttl later would be so for ever.
     let sinceMs = performance.now();
     for (const untilMs = sinceMs + TTL_MS * 3; performance.now() < untilMs; await sleep(10)) {
       if (leases.filter((lease) => lease.held).length <= 1) sinceMs = performance.now();

@@ -65,13 +65,13 @@ describe.each(LIBRARIES)("notifications, by %s", (library) => {
       const waiting = locks.mutex("x").acquire();
       await queued(holders, "x", 1);
       await client.call("CLIENT", "KILL", "TYPE", "pubsub");
-      await holder.release(); // rings into the void
+      await holder.release(); // its notification reaches no subscription
       const releasedAt = performance.now();
       const lease = await waiting;
       expect(performance.now() - releasedAt).toBeLessThan(3_000);
       await lease.release();
     }
-    // And the new subscription rings, too.
+    // And the new subscription gets notifications, too.
     const holder = await holders.mutex("x").acquire();
     const waiting = locks.mutex("x").acquire();
     await queued(holders, "x", 1);
