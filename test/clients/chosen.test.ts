@@ -120,7 +120,7 @@ describe("by a postgres:// URL, the first that is installed", () => {
   });
 });
 
-test("a Cluster of iovalkey that somebody brings locks, lists, and stays open", async () => {
+test("a Cluster of iovalkey that the caller brings locks, lists, and stays open", async () => {
   const nodes = (await shared("redis-cluster")).url.replace("redis+cluster://", "").split(",");
   const client = new Cluster(nodes.map((node) => `redis://${node}`));
   onTestFinished(() => client.disconnect());

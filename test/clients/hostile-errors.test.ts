@@ -12,7 +12,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { loadLibrary } from "#lib/backends/etcd/library.js";
 import type { Backend } from "#lib/core/backend.js";
 
-// A server that refuses everything, in words that are made for the terminal of whoever reads the log.
+// A server that refuses everything, in words that are made for the terminal of an administrator who reads the log.
 
 const ATTACK = "no\u001b]0;owned\u0007\u001b[2K\nlocktender: all is well\u202e \u009b31m ";
 const RAW = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
@@ -116,7 +116,7 @@ describe.each(Object.entries(ENGINES))("%s", (engine, open) => {
     expect(message).not.toMatch(RAW);
     expect(message).toContain("no\\u001b]0;owned");
     expect(message.length).toBeLessThan(10_000);
-    // What the server said is still there for who looks for it.
+    // What the server said is still there for a caller that looks for it.
     expect(inspect(cause, { maxStringLength: 100, depth: 3 }).length).toBeGreaterThan(10);
   });
 });

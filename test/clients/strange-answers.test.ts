@@ -17,7 +17,7 @@ const throwing = () => {
 };
 const unreadable = new Proxy({}, { get: throwing, has: throwing, getPrototypeOf: throwing });
 
-/** What a method may do, of a client that somebody has wrapped, or that is broken. */
+/** What a method may do, of a client that the caller has wrapped, or that is broken. */
 const BEHAVIOURS: Readonly<Record<string, () => unknown>> = {
   "throws undefined": () => {
     throw undefined;
@@ -94,7 +94,7 @@ const ENGINES: Readonly<Record<string, (behave: Behave) => Backend>> = {
 };
 
 describe.each(Object.entries(ENGINES))("%s", (_engine, make) => {
-  // Should it end the process, or leave a rejection that nobody handles, the run fails, too.
+  // Should it end the process, or leave an unhandled rejection, the run fails, too.
   test.concurrent.each(Object.entries(BEHAVIOURS))("one that %s is a typed error", async (_, behave) => {
     const locks = createLocks(make(behave));
     const error = await locks

@@ -45,7 +45,7 @@ function written(owner: unknown): Owner {
 }
 
 describe.each(Object.entries(ENGINES))("%s", (_, open) => {
-  test("who holds a lock is shown, and told, also if that has not been written as we write it", async () => {
+  test("the owner of a lock is shown, and told, also if it has not been written as we write it", async () => {
     const backend = await open();
     const locks = createLocks(backend, { ttl: "5s" });
     onTestFinished(() => locks.close({ drain: 0, abort: 0 }));

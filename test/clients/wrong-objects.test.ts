@@ -41,8 +41,8 @@ afterAll(async () => {
 const throwing = () => {
   throw new Error("must not be looked at");
 };
-/** Nobody's. */
-const NOBODYS: Readonly<Record<string, unknown>> = {
+/** Clients of no library. */
+const NO_CLIENTS: Readonly<Record<string, unknown>> = {
   null: null,
   "a number": 5,
   "a string": "redis://127.0.0.1",
@@ -100,7 +100,7 @@ const ENGINES: Readonly<Record<string, { make(given: never): unknown; wrong: Wro
 };
 
 describe.each(Object.entries(ENGINES))("%s", (_engine, { make, wrong }) => {
-  test.each(Object.entries({ ...NOBODYS, ...wrong }))(
+  test.each(Object.entries({ ...NO_CLIENTS, ...wrong }))(
     "refuses %s, and calls nothing on it",
     async (_, given) => {
       expect(() => make(given as never)).toThrow(
@@ -124,7 +124,7 @@ test("nor do a pool of node-redis and a single client of pg", () => {
 
 describe("fences", () => {
   const { "a pool of node-redis": _, ...others } = STRANGERS;
-  test.each(Object.entries({ ...NOBODYS, ...others, ...MYSQL, ...DATABASES }))(
+  test.each(Object.entries({ ...NO_CLIENTS, ...others, ...MYSQL, ...DATABASES }))(
     "on Redis refuse %s",
     async (_, given) => {
       const client = given as unknown as RedisLike;
@@ -136,7 +136,13 @@ describe("fences", () => {
 
   const mariadbConnection = { beginTransaction: throwing, query: throwing, batch: throwing };
   test.each(
-    Object.entries({ ...NOBODYS, ...REDIS, ...MYSQL, "a connection of mariadb": mariadbConnection, pgPool }),
+    Object.entries({
+      ...NO_CLIENTS,
+      ...REDIS,
+      ...MYSQL,
+      "a connection of mariadb": mariadbConnection,
+      pgPool,
+    }),
   )("in a database refuse %s", async (_, given) => {
     // One that answers at once throws at once.
     const asked = (async () => fence(given as Transaction, LEASE))();

@@ -44,7 +44,7 @@ describe("the one rule", () => {
     );
   });
 
-  test("whoever leaves, from wherever in the queue, takes no grant from anybody", () => {
+  test("a claim that leaves, from wherever in the queue, takes no grant from another claim", () => {
     fc.assert(
       fc.property(queue, fc.nat(), ({ claims, capacity }, seed) => {
         fc.pre(claims.length > 0);
@@ -57,7 +57,7 @@ describe("the one rule", () => {
     );
   });
 
-  test("whoever comes is last, and changes nothing for those who are there", () => {
+  test("a new claim is last, and changes nothing for the claims that are there", () => {
     fc.assert(
       fc.property(queue, fc.integer({ min: 1, max: 6 }), ({ claims, capacity }, weight) => {
         const granted = admit(claims, capacity);
@@ -67,7 +67,7 @@ describe("the one rule", () => {
     );
   });
 
-  test("served in ticket order, everybody gets in: no claim is passed over by one behind it", () => {
+  test("served in ticket order, every claim gets in: none is passed over by one behind it", () => {
     fc.assert(
       fc.property(queue, ({ claims, capacity }) => {
         const order: Weighted[] = [];

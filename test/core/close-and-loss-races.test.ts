@@ -40,7 +40,7 @@ describe("close", () => {
 });
 
 describe("a loss", () => {
-  test("is told also to whoever overran and gave back in the same turn", async () => {
+  test("is told also to a holder that overran and gave back in the same turn", async () => {
     const types: string[] = [];
     const locks = createLocks(memory(), { onEvent: ({ type }) => types.push(type) });
     const lease = await locks.mutex("x").acquire({ ttl: 50, renew: false });
@@ -66,7 +66,7 @@ describe("a loss", () => {
 });
 
 describe("reentrancy", () => {
-  test("a sibling has to wait for those who entered by the sibling before it", async () => {
+  test("a sibling has to wait for the calls that entered by the sibling before it", async () => {
     const mutex = createLocks(memory()).mutex("x", { reentrant: true });
     let child: Promise<void> | undefined;
     let inside = 0;

@@ -126,7 +126,7 @@ test("a lease that is over when its callback is to start does not start it", asy
   expect(started).toBe(false);
 });
 
-test("a loss that nobody could be told of before the close is told as what it was", async () => {
+test("a loss that the holder could not be told of before the close is told as what it was", async () => {
   const locks = open(memory(), { ttl: 50 });
   const lease = await locks.mutex("x").acquire({ renew: false });
   const { signal } = lease;
@@ -136,7 +136,7 @@ test("a loss that nobody could be told of before the close is told as what it wa
   expect(signal.reason).toMatchObject({ loss: expect.stringMatching(/^(expired|paused)$/) });
 });
 
-test("who waits for its own chain is told so", async () => {
+test("a waiter for its own chain is told so", async () => {
   const mutex = open(memory()).mutex("x", { reentrant: true });
   const twice = mutex.run(async () => {
     const inner = await mutex.acquire();

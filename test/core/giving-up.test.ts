@@ -3,7 +3,7 @@ import { memory } from "locktender/memory";
 import { expect, onTestFinished, test } from "vitest";
 import type { Backend, ResourceRecord } from "#lib/core/backend.js";
 
-test("many who give up at the same moment look together at who waits for whom", async () => {
+test("many waiters that give up at the same moment look together at who waits for whom", async () => {
   const store = memory();
   let looks = 0;
   const counting: Backend = new Proxy(store, {
@@ -43,7 +43,7 @@ test("a deadlock is told also of a chain that takes very many locks as one", asy
   await taking;
 });
 
-test("who gives up while another one looks is told of what was there when it gave up", async () => {
+test("a waiter that gives up while another one looks is told of what was there when it gave up", async () => {
   const slow = memory("seen");
   const { list } = slow;
   let begun = () => {};

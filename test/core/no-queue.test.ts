@@ -3,7 +3,7 @@ import { memory } from "locktender/memory";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend, Notify } from "#lib/core/backend.js";
 
-/** Memory as an engine that keeps no queue: who is refused is told to come again, and is rung by hand. */
+/** Memory as an engine that keeps no queue: a refused caller is told to ask again, and the test notifies it. */
 function withoutQueue(againInMs: number): {
   readonly backend: Backend;
   readonly ring: () => void;
@@ -16,7 +16,7 @@ function withoutQueue(againInMs: number): {
     traits: { ...store.traits, engine: "queueless", queueing: false },
     async claim(request) {
       const answer = await store.claim({ ...request, queue: false });
-      // Only now: what is asked for while somebody leaves may be answered before or after that.
+      // Only now: what is asked for while a holder leaves may be answered before or after that.
       asked++;
       return answer.state === "refused" && request.queue ? { ...answer, againInMs } : answer;
     },
@@ -45,7 +45,7 @@ function open(engine: { readonly backend: Backend }, options: LocksOptions = {})
 }
 
 describe("at an engine without a queue", () => {
-  test("who waits asks again when it was told to, and gets in", async () => {
+  test("a waiter asks again when it was told to, and gets in", async () => {
     const engine = withoutQueue(20);
     const mutex = open(engine).mutex("a");
     const holder = await mutex.acquire();
@@ -58,7 +58,7 @@ describe("at an engine without a queue", () => {
     expect(engine.asked()).toBeLessThan(50);
   });
 
-  test("who waits asks at once when it is rung", async () => {
+  test("a waiter asks at once when it is notified", async () => {
     const engine = withoutQueue(60_000);
     const mutex = open(engine).mutex("a");
     const holder = await mutex.acquire();

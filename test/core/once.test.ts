@@ -28,7 +28,7 @@ test("a result is stored only when the engine has said so, also if it was found 
   await locks.close();
 });
 
-test("who has lost the lock before it could look does not begin", async () => {
+test("a holder that has lost the lock before it could look does not begin", async () => {
   const backend = memory();
   const { cells } = backend;
   if (cells === undefined) expect.unreachable();
@@ -46,7 +46,7 @@ test("who has lost the lock before it could look does not begin", async () => {
     return renew.call(backend, claims);
   };
   const startMs = performance.now();
-  // It comes back just when the lease is over, and before nobody asks any more.
+  // It comes back just when the lease is over, and before the reader stops asking.
   const read: CellStore["read"] = async (name) => {
     if (granted && performance.now() - startMs < 280) throw outage();
     if (granted) await new Promise((resolve) => setTimeout(resolve, 100));
@@ -54,7 +54,7 @@ test("who has lost the lock before it could look does not begin", async () => {
   };
   Object.defineProperty(backend, "cells", { value: { read, write: cells.write.bind(cells) } });
   const locks = createLocks(backend, { ttl: 300 });
-  const work = () => expect.unreachable("it ran beside somebody else");
+  const work = () => expect.unreachable("it ran beside another holder");
   await expect(locks.once("x", { keep: "1h" }, work)).rejects.toMatchObject({ code: "lost" });
   await locks.close();
 });

@@ -31,13 +31,13 @@ test("a resize ends when its time is over, also if the number is another one eac
   expect(asked).toBeGreaterThan(1);
 });
 
-test("a resize that has lost its place takes no permit away from those who were let in meanwhile", async () => {
+test("a resize that has lost its place takes no permit away from holders that were let in meanwhile", async () => {
   const other = open(memory("lost while resizing"));
   const store = memory("lost while resizing");
   let letIn: Promise<{ readonly held: boolean }> | undefined;
   const locks = open(
     otherwise(store, {
-      // It stands still between seeing who waits and sending them away, for longer than its ttl.
+      // It stands still between seeing the waiters and sending them away, for longer than its ttl.
       async *list(query) {
         for await (const record of store.list(query)) {
           if (letIn !== undefined && !("limit" in query)) await letIn;
@@ -60,7 +60,7 @@ test("a resize that has lost its place takes no permit away from those who were 
   expect(lease.held).toBe(true);
 });
 
-test("who takes a number over and is called off, or too late, is told that, and nothing about the number", async () => {
+test("a caller that takes a number over and is called off, or too late, is told that, and nothing about the number", async () => {
   const locks = createLocks(memory());
   const reason = new Error("changed my mind");
   await expect(locks.semaphore("x").acquire({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
@@ -68,7 +68,7 @@ test("who takes a number over and is called off, or too late, is told that, and 
   await expect(locks.semaphore("x").acquire()).rejects.toMatchObject({ code: "closed" });
 });
 
-test("who comes while the number is being changed takes over the new one, and does not bring back the old", async () => {
+test("a caller that asks while the number is being changed takes over the new one, and does not bring back the old", async () => {
   let asked = 0;
   const [store, own] = [memory("newcomers"), memory("newcomers")];
   const other = open(
@@ -103,7 +103,7 @@ test("who comes while the number is being changed takes over the new one, and do
   expect((await other.inspect("x")).permits).toBe(4);
 });
 
-test("nobody else may say what a resizer says, by a note or by a reason", async () => {
+test("a caller may not say what a resizer says, by a note or by a reason", async () => {
   const locks = createLocks(memory());
   onTestFinished(() => locks.close());
   const note = "resized to 999 permits";

@@ -34,7 +34,7 @@ describe("a machine that slept", () => {
     expect(long.remainingMs()).toBeLessThan(500_000);
   });
 
-  test("what is asked for after the sleep is not shortened by it, though nobody has looked in between", async () => {
+  test("what is asked for after the sleep is not shortened by it, though no code has looked at the clock in between", async () => {
     await machineSleeps(500_000);
     // Not `acquire`: that would ask again, and so be late and not wrong.
     const lease = await createLocks(memory(), { ttl: "60s" }).mutex("x").tryAcquire();
@@ -51,7 +51,7 @@ describe("a machine that slept", () => {
     expect(lease.remainingMs()).toBeGreaterThan(30_000);
   });
 
-  test("a lease that a sleep has ended is told as paused, also if somebody else noticed the sleep", async () => {
+  test("a lease that a sleep has ended is told as paused, also if other code noticed the sleep", async () => {
     const locks = createLocks(memory(), { ttl: 600 });
     const leases = [await locks.mutex("x").acquire(), await locks.mutex("y").acquire({ renew: false })];
     const signals = leases.map(({ signal }) => signal);
@@ -87,7 +87,7 @@ describe("a machine that sleeps for 10 s while a request is under way", () => {
     await sleeping;
   });
 
-  test("who waits asks again, and no callback starts under what is over", async () => {
+  test("a waiter asks again, and no callback starts under what is over", async () => {
     const { locks, sleepInMidRequest } = await sleepy(5_000);
     const sleeping = sleepInMidRequest("{run}");
     const seen: boolean[] = [];

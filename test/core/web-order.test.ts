@@ -81,7 +81,7 @@ test("a request that is not answered holds others up for a second, once", async 
   expect(await stuck).toBe("in the end");
 });
 
-test("a request that fails for the moment holds nobody up", async () => {
+test("a request that fails for the moment holds no other request up", async () => {
   let failures = 0;
   const { locks } = answering(({ name }, ask) => {
     if (name === "web:a" && failures++ < 3) return Promise.reject(new Error("not now"));
@@ -114,10 +114,10 @@ test("requests that are let in together are called in order, whichever of them h
   const backend = memory();
   const watch = backend.watch.bind(backend);
   let watched = 0;
-  backend.watch = (claim, ring) => {
+  backend.watch = (claim, notify) => {
     // The holder is the first. Of those that wait, the first one hears last.
     const delayMs = 30 - 10 * watched++;
-    return watch(claim, (news) => void setTimeout(() => ring(news), delayMs));
+    return watch(claim, (news) => void setTimeout(() => notify(news), delayMs));
   };
   const locks = createLocks(backend);
   onTestFinished(() => locks.close({ drain: 0, abort: 0 }));

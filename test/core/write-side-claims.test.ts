@@ -20,7 +20,7 @@ function recorded(): { readonly backend: Backend; readonly asked: unknown[] } {
       return store.release(claim, ending);
     },
     list: (query) => store.list(query),
-    watch: (claim, ring) => store.watch(claim, ring),
+    watch: (claim, notify) => store.watch(claim, notify),
     close: () => store.close(),
   };
   return { backend, asked };

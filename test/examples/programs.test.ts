@@ -41,7 +41,7 @@ describe.concurrent("npm start", () => {
     const lines = await output("take-turns/main.mjs");
     const log = lines.join("\n");
     expect(lines.at(-1)).toBe("All of it held.");
-    // Who is next depends on who was back in the queue first.
+    // The next holder is the process that was back in the queue first.
     expect(log).toMatch(
       /Anna is killed in the middle of its work \(SIGKILL\)\n.*\w+ is in, \d+ ms after the kill/,
     );
@@ -89,7 +89,7 @@ describe.concurrent("the short examples", () => {
     ]);
   });
 
-  test("observe: events come in order, and a loss says who and why", async () => {
+  test("observe: events come in order, and a loss says who forced it and why", async () => {
     const lines = await output("observe.mjs");
     expect(lines.slice(0, 2)).toEqual(["acquired orders:42", "released orders:42"]);
     expect(lines).toContain('LOST orders:42: forced by ann, who says "the example ends"');

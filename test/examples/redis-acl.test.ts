@@ -32,7 +32,7 @@ const withUser = (url: string): string => url.replace("://", `://${USER}:${PASSW
 /** Each use has a name of its own: a script that may not finish leaves its lock half done. */
 let uses = 0;
 
-/** Everything that a lock can do: alone, with somebody waiting, forced, tried, listed and closed. */
+/** Everything that a lock can do: alone, with a waiter, forced, tried, listed and closed. */
 async function useEverything(
   url: string,
   library: "ioredis" | "redis",

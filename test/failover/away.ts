@@ -7,7 +7,7 @@ export interface HangingServer {
   readonly setup: string;
   readonly server: string;
   readonly engine: "postgres" | "mysql";
-  /** For a user who may do everything, and who is asked for by nobody else. */
+  /** For a user with all rights, whose name no other test uses. */
   url(user: string): string;
   /** How many connections of that user the server has. */
   connections(user: string): Promise<number>;

@@ -72,7 +72,7 @@ export class PostgresServers implements Stoppable {
     await until("the standby follows", async () => (await following()).length === 1);
   }
 
-  /** From now on nothing that the primary commits reaches the standby, and nobody is told. */
+  /** From now on nothing that the primary commits reaches the standby, and neither of them is told. */
   holdBack(): void {
     this.#next().wire.blackhole("both");
   }

@@ -237,7 +237,7 @@ describe.each(STORES)("a store in %s", (_, open) => {
   });
 });
 
-test("a store in memory forgets what nobody has written to for long", async () => {
+test("a store in memory forgets a resource that has not been written to for long", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   onTestFinished(() => void vi.useRealTimers());
   const store = memoryStore({ retention: "30d" });

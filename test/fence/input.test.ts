@@ -97,9 +97,9 @@ describe("leases", () => {
     await using reader = await locks.readWrite("b").read.acquire();
     await using permit = await locks.semaphore("c", 2).acquire();
     await using both = await locks.all([locks.mutex("d"), locks.mutex("e")]).acquire();
-    // @ts-expect-error A reader fences nobody.
+    // @ts-expect-error A reader's lease fences no other writer.
     const byReader = fence(untouched, reader);
-    // @ts-expect-error A permit fences nobody.
+    // @ts-expect-error A permit fences no other writer.
     const byPermit = fence(untouched, permit);
     // @ts-expect-error Which of them is meant?
     const byBoth = fence(untouched, both);

@@ -81,7 +81,7 @@ async function outcomeOf(fencing: Promise<void>): Promise<Outcome> {
     return "admitted";
   } catch (error) {
     if (isLockError(error, "stale-token")) return "stale";
-    // As the database said it: whoever retries transactions looks for its code.
+    // As the database said it: a program that retries transactions looks for its code.
     if (!isLockError(error) && TRY_AGAIN.test((error as { code: string }).code)) return "try again";
     throw error;
   }
@@ -155,7 +155,7 @@ describe.each(CASES)("two transactions that overlap, on %s at %s", (dialect, iso
     expect(await pieces(dialect, item)).toBe(6);
   });
 
-  test("twenty at once on a name that nobody has seen: tokens never go back", async () => {
+  test("twenty writers at once on a name without a row: tokens never go back", async () => {
     const name = `crowd:${randomUUID()}`;
     const tokens = Array.from({ length: 20 }, (_, index) => BigInt(((index * 7) % 20) + 1));
     const outcomes = await Promise.all(

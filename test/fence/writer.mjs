@@ -24,7 +24,7 @@ process.on("message", async (message) => {
     atGap = async () => {};
     await stop();
   };
-  // As it would arrive somewhere else, where nobody knows how the lease is doing.
+  // As it would arrive in another process, which does not know how the lease is doing.
   const shown = as === "lease" ? lease : { name: lease.name, token: `${lease.token}` };
   const done = await resource.write(shown, line, between).then(
     () => ({ code: "written" }),

@@ -110,7 +110,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
       }),
   ],
   [
-    "holders in the wrong order, although nobody could know it when asking",
+    "holders in the wrong order, although neither could know it when asking",
     "holders in token order",
     (history) =>
       pairs(history, (a, b) => a.outcome.atNs >= b.invokedAtNs && a.queued === undefined).map(swapTokens),
@@ -124,7 +124,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
       })),
   ],
   [
-    "a loss that nobody is told of",
+    "a loss that the holder is not told of",
     "loss is told",
     (history) =>
       grantsOf(history, ({ outcome: { promisedUntilNs = 0n } }) => ({
@@ -137,7 +137,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
     (history) => history.map((operation) => [{ ...operation, outcome: undefined, killedAtNs: undefined }]),
   ],
   [
-    "a timeout of somebody who waits without a limit",
+    "a timeout of a waiter without a limit",
     "no waiter is lost in the queue",
     (history) =>
       history
@@ -156,7 +156,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
       }),
   ],
   [
-    "a later comer with a lower token than somebody in the queue",
+    "a later claim with a lower token than one in the queue",
     "first come, first served",
     (history) =>
       pairs(
@@ -166,7 +166,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
       ).map(swapTokens),
   ],
   [
-    "a later comer that is let in while somebody still stands in the queue",
+    "a later claim that is granted while an earlier one still waits in the queue",
     "first come, first served",
     (history) =>
       history.flatMap((first) => {
@@ -183,7 +183,7 @@ const PLANTS: readonly [string, HistoryPromise, Plant][] = [
   ],
 ];
 
-describe("a planted violation is found, and told with those who are in it", () => {
+describe("a planted violation is found, and told with the operations that are in it", () => {
   test.each(PLANTS)("%s", (_, promise, plant) => {
     const spoilt = fc.tuple(goodHistory, fc.nat()).map(([history, pick]) => {
       const plants = plant(history);
@@ -198,7 +198,7 @@ describe("a planted violation is found, and told with those who are in it", () =
         const found = checkHistory(given.history).filter((violation) => violation.promise === promise);
         expect(found).not.toEqual([]);
         const named = new Set(found.flatMap(({ operations }) => operations.map(({ id }) => id)));
-        // A pair may contradict others even more; but somebody of it is always named.
+        // A pair may contradict others even more; but at least one operation of it is always named.
         expect(given.planted.some(({ id }) => named.has(id))).toBe(true);
       }),
       RUNS,

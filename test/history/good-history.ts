@@ -3,7 +3,7 @@ import type { Grant, Operation } from "#lib/testing/history.js";
 
 const TTL_US = 300;
 
-/** What somebody wants of a lock, in µs of a made-up time. */
+/** What a task wants of a lock, in µs of a made-up time. */
 interface Wish {
   readonly name: string;
   readonly way: "try" | "wait" | "wait a little" | "die waiting";

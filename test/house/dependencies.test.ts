@@ -10,7 +10,7 @@ const FILES = readdirSync(SRC, { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".ts"))
   .sort();
 
-/** The libraries that an engine may load. They are optional peers, so nobody else may need them. */
+/** The libraries that an engine may load. They are optional peers, so no other file may need them. */
 const CLIENTS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
   ENGINE_NAMES.map((name) => [loaderOf(name), entryOf(name).libraries]),
 );
@@ -104,7 +104,7 @@ function objections(file: string, source: string): string[] {
     if (specifier.startsWith("node:")) return specifier.startsWith("node:test") ? [`${bad}, a runner`] : [];
     if (!specifier.startsWith(".")) {
       if (CLIENTS[area]?.includes(specifier) !== true) return [`${bad}, which is not for ${area}`];
-      // Whoever brings a client of one library must not need the other one.
+      // A caller that brings a client of one library must not need the other one.
       if (!dynamic) return [`${bad} statically`];
       if (NATIVE.includes(specifier)) return [`${bad}, which is native, in words that bundlers follow`];
       return isOptional(source, specifier)
@@ -130,7 +130,7 @@ function reachOf(file: string, seen = new Set<string>()): Set<string> {
   return seen;
 }
 
-describe("who may import whom", () => {
+describe("which files may import which", () => {
   test("every source file keeps to the rule", () => {
     expect(FILES.length).toBeGreaterThan(20);
     expect(FILES.flatMap((file) => objections(file, read(file)))).toEqual([]);
@@ -215,7 +215,7 @@ test.each(["core", "engine-kit"])("no file of src/%s imports itself by way of ot
   expect(cyclesIn(folder)).toEqual([]);
 });
 
-describe("who knows the engines", () => {
+describe("which files know the engines", () => {
   test("connect.ts names every engine", () => {
     const reached = importsOf(read("connect.ts")).map(({ specifier = "" }) => specifier);
     expect(reached).toEqual(

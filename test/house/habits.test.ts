@@ -47,7 +47,7 @@ describe("source files", () => {
   });
 
   test("the wall clock is asked only where there is a reason to", () => {
-    // Both ways: a reason that nobody needs any more goes, too.
+    // Both ways: a reason that no file needs any more goes, too.
     expect(withText(CODE, /\bDate\.now\b|\bnew Date\b|\bDate\(/)).toEqual(Object.keys(WALL_CLOCK).sort());
   });
 
@@ -68,7 +68,7 @@ describe("the lockfile", () => {
   const text = read("package-lock.json");
   const packages = (JSON.parse(text) as { packages: Readonly<Record<string, Locked>> }).packages;
 
-  test("it names no registry, so that everybody uses their own", () => {
+  test("it names no registry, so that each contributor uses their own", () => {
     expect(text).not.toContain('"resolved"');
     expect(text).not.toMatch(/https?:\/\/[^/"]*(registry|npm|artifact|mirror)/i);
   });

@@ -161,7 +161,7 @@ describe("the tarball", () => {
   });
 });
 
-describe.concurrent("whoever installs it", () => {
+describe.concurrent("a project that installs it", () => {
   test("passes our locks to code that was written for navigator.locks", async () => {
     const lib = ["es2022", "esnext.disposable", "dom", "dom.iterable"];
     await compile("browser", "main.ts", BROWSER_CODE, { module: "nodenext", types: ["node"], lib });

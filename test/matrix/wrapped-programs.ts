@@ -7,7 +7,7 @@ const HEAD_BYTES = 4096;
 
 /**
  * Programs of another suite want the C library of that suite, which its own loader finds. So each program is
- * renamed, and a script in its place calls it by that loader. Then a path is all that anybody needs to run it, and
+ * renamed, and a script in its place calls it by that loader. Then a caller needs no more than its path to run it, and
  * programs that start one another, as initdb does, find what they look for.
  *
  * @param folder where the packages lie now

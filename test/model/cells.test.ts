@@ -47,7 +47,7 @@ async function followsTheModel(store: CellStore, steps: readonly Step[]): Promis
     const ifVersion = model.expected(expects);
     const version = await store.write(`${run}:${cell}`, { text, ifVersion });
     expect(version !== undefined).toBe(model.allows(ifVersion));
-    // Who deletes what is not there changes nothing.
+    // A client that deletes what is not there changes nothing.
     const changed = text !== undefined || model.current !== undefined;
     if (version !== undefined && changed) {
       expect(version).toBeGreaterThan(model.last);

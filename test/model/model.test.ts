@@ -30,7 +30,7 @@ async function opened(backend: Backend): Promise<void> {
 
 describe.concurrent("the rule and every answer are the same as in memory, whatever is asked in whatever order", () => {
   for (const [engine, open] of Object.entries(engines)) {
-    test(`${engine} lets nobody overtake, however light`, async () => {
+    test(`${engine} lets no claim overtake, however light`, async () => {
       const backend = await open();
       const name = `overtaking-${process.pid}`;
       expect(await enter(backend, name, [2, 2, 1, 1])).toEqual(["granted", "waiting", "waiting", "waiting"]);

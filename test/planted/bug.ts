@@ -6,7 +6,7 @@ export interface Edit {
   readonly times?: number;
 }
 
-/** A bug as somebody might well write it, and the test whose business it is to notice. */
+/** A bug as a programmer might well write it, and the test whose business it is to notice. */
 export interface Bug {
   readonly name: string;
   readonly edits: readonly Edit[];

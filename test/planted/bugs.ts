@@ -37,7 +37,7 @@ export const BUGS: readonly Bug[] = [
     caughtBy: [SINGLE, "a connection that the server dropped"],
   },
   {
-    name: "a late ring of an older ticket believed",
+    name: "a late notification of an older ticket believed",
     edits: [
       {
         file: "core/claim-state.js",
@@ -45,7 +45,7 @@ export const BUGS: readonly Bug[] = [
         replace: "notification !== undefined",
       },
     ],
-    caughtBy: ["test/core/notifications.test.ts", "a ring for an older ticket"],
+    caughtBy: ["test/core/notifications.test.ts", "a notification for an older ticket"],
   },
   {
     name: "renewal that re-creates",
@@ -145,7 +145,7 @@ export const BUGS: readonly Bug[] = [
     caughtBy: [SINGLE, "an outage shorter than the ttl"],
   },
   {
-    name: "a loss that nobody is told",
+    name: "a loss that the holder is not told of",
     edits: [{ file: "core/held-claim.js", find: "this.#controller?.abort(this.lost);", replace: "" }],
     caughtBy: [MEMORY, "scenario S3: the holder of a fixed lease is told"],
   },
@@ -187,9 +187,9 @@ export const BUGS: readonly Bug[] = [
     caughtBy: [SINGLE, "a waiter keeps its place for much longer than its ttl"],
   },
   {
-    name: "a newcomer that fits overtakes those who wait",
+    name: "a newcomer that fits overtakes the waiters",
     edits: [{ file: LUA, find: "local admitted = l.waiting == 0 and (", replace: "local admitted = (" }],
-    caughtBy: ["test/model/model.test.ts", "redis by ioredis lets nobody overtake"],
+    caughtBy: ["test/model/model.test.ts", "redis by ioredis lets no claim overtake"],
   },
   {
     name: "a retry that makes a second claim",

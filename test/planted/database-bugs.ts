@@ -2,7 +2,7 @@ import type { Bug } from "./bug.js";
 
 export const DATABASE_BUGS: readonly Bug[] = [
   {
-    name: "a database that lets newcomers in whoever is ahead",
+    name: "a database that lets newcomers in, whichever claims are ahead",
     edits: [
       {
         file: "backends/sql/routines.generated.js",
@@ -56,7 +56,7 @@ export const DATABASE_BUGS: readonly Bug[] = [
     caughtBy: ["test/engines/postgres/failover.test.ts", "a holder is told, a waiter is let in"],
   },
   {
-    name: "PostgreSQL tells nobody who is let in",
+    name: "PostgreSQL does not notify the waiter that is let in",
     edits: [
       {
         file: "backends/postgres/sql.generated.js",
@@ -64,6 +64,6 @@ export const DATABASE_BUGS: readonly Bug[] = [
         replace: "|| ' grunted'",
       },
     ],
-    caughtBy: ["test/engines/postgres/pools.test.ts", "whoever does not wait is not notified about"],
+    caughtBy: ["test/engines/postgres/pools.test.ts", "a claim that does not wait causes no notification"],
   },
 ];

@@ -36,7 +36,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     byChance: true,
   },
   {
-    name: "etcd: nobody looks when a watch stands",
+    name: "etcd: no look at the queue when a watch stands",
     edits: [{ file: "backends/etcd/watcher.js", find: "void this.#look();", replace: "" }],
     caughtBy: [ETCD, "a connection that the server dropped"],
     // It may be watched again before the holder has left.
@@ -104,7 +104,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     caughtBy: ["test/engines/zookeeper/access.test.ts", "a name whose node has vanished meanwhile"],
   },
   {
-    name: "ZooKeeper: nobody told of a deleted node",
+    name: "ZooKeeper: no waiter notified of a deleted node",
     edits: [
       {
         file: "backends/zookeeper/queue-view.js",
@@ -155,6 +155,6 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
     name: "votes of an attempt that failed are kept",
     edits: [{ file: BALLOT, find: "withdraw(node);", replace: "wanted();", times: 3 }],
-    caughtBy: ["test/engines/redlock/memory-loss.test.ts", "whoever is refused by a majority keeps no vote"],
+    caughtBy: ["test/engines/redlock/memory-loss.test.ts", "a client that a majority refuses keeps no vote"],
   },
 ];

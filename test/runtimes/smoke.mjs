@@ -10,7 +10,7 @@ const open = () => connect(url, { ttl: TTL_MS, wait: "20s" });
 
 const [one, two] = [await open(), await open()];
 
-// Held beyond its ttl, and by nobody else.
+// Held beyond its ttl, and by this client alone.
 const held = await one.mutex(name).acquire();
 assert.equal(await two.mutex(name).tryAcquire(), null);
 await sleep(1.5 * TTL_MS);

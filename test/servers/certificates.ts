@@ -12,7 +12,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Who signs, and what it has signed for a server on 127.0.0.1 and for a client. */
+/** The authority that signs, and what it has signed for a server on 127.0.0.1 and for a client. */
 export interface Certificates {
   readonly ca: string;
   readonly server: Certificate;
@@ -24,7 +24,7 @@ type OpenSsl = (...args: string[]) => Promise<unknown>;
 const NEW_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes".split(" ");
 const NAMES = "subjectAltName=IP:127.0.0.1";
 
-/** For 127.0.0.1, and its own authority: nobody trusts it by itself. */
+/** For 127.0.0.1, and its own authority: no client trusts it by itself. */
 export function makeCertificate(): Promise<Certificate> {
   return inFolder(async (openssl, folder) => {
     await selfSign(openssl, "own");

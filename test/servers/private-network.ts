@@ -17,7 +17,7 @@ export interface PrivateHost {
 
 /**
  * Hosts of our own on this machine: network namespaces on a bridge, which the tests' own process shares. Two of
- * them can be cut off from each other: packets vanish, and nobody is told.
+ * them can be cut off from each other: packets vanish, and neither host is told.
  */
 export class PrivateNetwork implements Stoppable {
   readonly hosts: readonly PrivateHost[];
@@ -63,7 +63,7 @@ export class PrivateNetwork implements Stoppable {
     await ip("-n", namespace, "link", "set", "lo", "up");
   }
 
-  /** Neither hears the other any more; both still hear everybody else. */
+  /** Neither hears the other any more; both still hear all other hosts. */
   async cut(one: PrivateHost, other: PrivateHost): Promise<void> {
     await Promise.all([this.#blackhole(one, other), this.#blackhole(other, one)]);
   }

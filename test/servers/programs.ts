@@ -65,7 +65,7 @@ function packagesOf(programs: readonly NeededProgram[]): string[] {
 
 async function aptGet(...args: string[]): Promise<void> {
   await run("apt-get", args, {
-    // Without it a package may stop at a question that nobody is there to answer.
+    // Without it a package may stop at a question, which no user is there to answer.
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
     timeout: INSTALL_TIMEOUT_MS,
     maxBuffer: 64 * 1024 * 1024,

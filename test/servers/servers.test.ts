@@ -107,7 +107,7 @@ describe("a server process", () => {
       name: "misconfigured",
       program: "redis-server",
       args: ["--no-such-directive", "1"],
-      answers: () => Promise.reject(new Error("nobody there")),
+      answers: () => Promise.reject(new Error("no answer")),
     });
     await expect(start).rejects.toThrow(/misconfigured .* ended at once.*[\s\S]*no-such-directive/);
   });

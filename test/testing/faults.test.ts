@@ -206,7 +206,7 @@ describe("cutBeforeReply", () => {
     expect(await direct.get(key)).toBe("6");
   });
 
-  test("heal calls it off, and tells who waits for it", async () => {
+  test("heal calls it off, and tells the test that waits for it", async () => {
     const { proxy, client, key } = await setUp();
     const cut = proxy.cutBeforeReply();
     proxy.heal();
@@ -214,7 +214,7 @@ describe("cutBeforeReply", () => {
     expect(await client.incr(key)).toBe(1);
   });
 
-  test("a connection that ends without a reply tells who waits for the cut", async () => {
+  test("a connection that ends without a reply tells the test that waits for the cut", async () => {
     const { proxy, client, direct, key } = await setUp();
     const cut = proxy.cutBeforeReply(mentions("blpop"));
     const seen = watch(client.blpop(key, 0));

@@ -78,7 +78,7 @@ describe("MariaDB", () => {
     expect(Number(row.us)).toBeGreaterThan(200_000);
   });
 
-  test("READ COMMITTED locks no gaps: an update of a missing row does not keep anybody from inserting it", async () => {
+  test("READ COMMITTED locks no gaps: an update of a missing row does not keep another transaction from inserting it", async () => {
     const [one, other] = [await mariadb(), await mariadb()];
     const name = table();
     await one.query(`CREATE TABLE ${name} (id INT PRIMARY KEY)`);
@@ -91,7 +91,7 @@ describe("MariaDB", () => {
     await other.query(`INSERT INTO ${name} VALUES (5) ON DUPLICATE KEY UPDATE id = id; COMMIT`);
   });
 
-  test("a procedure has the character set of whoever made it, not of whoever calls it", async () => {
+  test("a procedure has the character set of its maker's connection, not of its caller's", async () => {
     const maker = await mariadb();
     const name = table();
     await maker.query(

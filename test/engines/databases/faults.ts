@@ -24,7 +24,7 @@ export function faultPromises(database: TestedDatabase): void {
   afterAll(() => server?.stop());
 
   describe("the server goes away", () => {
-    test("killed and started again, it costs nobody a lease, and whoever waits gets in with a greater token", async () => {
+    test("killed and started again, it costs no holder a lease, and a waiter gets in with a greater token", async () => {
       const prefix = newPrefix();
       const holder = open({ url: server.url, prefix }, { ttl: "20s" });
       const lease = await holder.mutex("a").acquire();
@@ -59,7 +59,7 @@ export function faultPromises(database: TestedDatabase): void {
         }),
       );
       const ended = Promise.all(work);
-      // Whoever was inside when it was killed may block the others for one ttl.
+      // A holder from before the server was killed may block the others for one ttl.
       const goesOn = async () => {
         const before = tokens.length;
         await eventually("they go on", 15_000, () => tokens.length >= before + 5);
@@ -74,7 +74,7 @@ export function faultPromises(database: TestedDatabase): void {
       expect(tokens.every((token, index) => index === 0 || token > (tokens[index - 1] ?? 0n))).toBe(true);
     });
 
-    test("frozen, it is an error in time, and a lease ends before anybody else is let in", async () => {
+    test("frozen, it is an error in time, and a lease ends before another holder is let in", async () => {
       const prefix = newPrefix();
       const locks = open({ url: server.url, prefix, timeout: "300ms" }, { ttl: "1s" });
       const lease = await locks.mutex("a").acquire();
@@ -127,7 +127,7 @@ export function faultPromises(database: TestedDatabase): void {
     });
   });
 
-  test("while somebody is stuck in making the schema, others get an error, and do not make it beside him", async () => {
+  test("while one process is stuck in making the schema, others get an error, and do not make it beside it", async () => {
     const prefix = newPrefix();
     const maker = await begin(server.url);
     await maker.query(sql.holdMaking(prefix));

@@ -36,7 +36,7 @@ test("where nothing moves, looks become rare, also at more names than one look a
   expect(asked.looks).toBeLessThan(40);
 });
 
-test("those who are let in together are told in a few looks, and not one by one", async () => {
+test("waiters that are let in together are told in a few looks, and not one by one", async () => {
   const readers = 100;
   // The last of them is a writer.
   const { link, asked } = linkOf((ticket) => (ticket > readers ? 2 : 0));

@@ -16,7 +16,7 @@ import {
   toolsFor,
 } from "./tested-database.js";
 
-/** Connections are few, are given back, and hold nobody up. */
+/** Connections are few, are given back, and hold no caller up. */
 export function poolPromises(database: TestedDatabase): void {
   const { url, sql } = database;
   const { backend, begin } = toolsFor(database);
@@ -31,7 +31,7 @@ export function poolPromises(database: TestedDatabase): void {
     const taken = await pool.connect();
     await expect(locks.mutex("a").tryAcquire()).rejects.toMatchObject({ code: "backend", retryable: true });
     taken.release();
-    await eventually("nobody holds it", 2_000, async () => (await locks.inspect("a")).holders.length === 0);
+    await eventually("it has no holder", 2_000, async () => (await locks.inspect("a")).holders.length === 0);
     expect(await locks.mutex("a").run(() => 7)).toBe(7);
     expect(locks.guarantees.notifications).toBe(false);
   });

@@ -26,7 +26,7 @@ export function renewalPromises(database: TestedDatabase): void {
   const { backend } = toolsFor(database);
   const renewSlowly = slowRenewal(database);
 
-  test("a claim that is just being renewed is not taken for dead by whoever asks", async () => {
+  test("a claim that is just being renewed is not taken for dead by a claim that asks", async () => {
     const prefix = newPrefix();
     const one = backend({ prefix });
     const held = request("a", { ttlMs: SHORT_MS });
@@ -36,7 +36,7 @@ export function renewalPromises(database: TestedDatabase): void {
     expect(asked.state).toBe("waiting");
   });
 
-  test("nor by whoever leaves", async () => {
+  test("nor by a holder that leaves", async () => {
     const prefix = newPrefix();
     const one = backend({ prefix });
     const shared = { weight: 1, capacity: 2 };

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { newPrefix, queued, type Rows, request, type TestedDatabase, toolsFor } from "./tested-database.js";
 
-/** How the tables and routines come into a database, and who may use them. */
+/** How the tables and routines come into a database, and which users may use them. */
 export function schemaPromises(database: TestedDatabase): void {
   const { url, ask, sql, page } = database;
   const { backend, open } = toolsFor(database);
@@ -99,7 +99,7 @@ export function schemaPromises(database: TestedDatabase): void {
       expect(await one.release(next)).toBe(true);
     });
 
-    test("what was dropped under us is made anew, and nobody is let in twice by the old one", async () => {
+    test("what was dropped under us is made anew, and no second holder is let in by the old one", async () => {
       const prefix = newPrefix();
       const one = backend({ prefix });
       const held = request("a");
@@ -112,7 +112,7 @@ export function schemaPromises(database: TestedDatabase): void {
   });
 
   describe("rights", () => {
-    test("whoever may only call the routines can do everything, and touch no table", async () => {
+    test("a user that may only call the routines can do everything, and touch no table", async () => {
       const prefix = newPrefix();
       await backend({ prefix }).claim(request("warm"));
       const { name, own } = await newUser();
@@ -128,7 +128,7 @@ export function schemaPromises(database: TestedDatabase): void {
       await expect(ask(own, `DELETE FROM ${sql.table(prefix, "claims")}`)).rejects.toThrow(/denied/);
     });
 
-    test("whoever makes the schema needs no more than the page lists", async () => {
+    test("the user that makes the schema needs no more than the page lists", async () => {
       const { name, own } = await newUser();
       await ask(url, sql.allowMaking(name));
       const locks = open({ url: own });

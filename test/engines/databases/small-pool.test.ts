@@ -26,7 +26,7 @@ function poolOf(most: number, open: () => Promise<void> = () => sleep(1)) {
   return { pool: new SmallPool({ most, timeoutMs: 20 }, connect, () => new Error("it has ended")), opened };
 }
 
-test("once it has ended it opens nothing, and whoever waits for a connection is told", async () => {
+test("once it has ended it opens nothing, and a caller that waits for a connection is told", async () => {
   const { pool, opened } = poolOf(1);
   const used = await pool.order().coming;
   const waiting = pool.order().coming.catch((error: unknown) => error);
@@ -38,26 +38,26 @@ test("once it has ended it opens nothing, and whoever waits for a connection is 
   expect(opened.map(({ closed }) => closed)).toEqual([true]);
 });
 
-test("a connection that cannot be made is tried once for each who wants it", async () => {
-  const { pool, opened } = poolOf(4, () => Promise.reject(new Error("nobody is there")));
+test("a connection that cannot be made is tried once for each caller that wants it", async () => {
+  const { pool, opened } = poolOf(4, () => Promise.reject(new Error("no server is there")));
   for (const attempt of [1, 2]) {
-    await expect(pool.order().coming).rejects.toThrow("nobody is there");
+    await expect(pool.order().coming).rejects.toThrow("no server is there");
     await sleep(20);
     expect(opened).toHaveLength(attempt);
   }
 });
 
-test("whoever has given up is forgotten: what comes next goes to somebody who still waits", async () => {
+test("a caller that has given up is forgotten: what comes next goes to a caller that still waits", async () => {
   let fail = (_: Error) => {};
   const { pool, opened } = poolOf(1, () => new Promise((_, reject) => (fail = reject)));
   const [gone, waiting] = [pool.order(), pool.order()];
   gone.cancel();
-  fail(new Error("nobody is there"));
-  await expect(waiting.coming).rejects.toThrow("nobody is there");
+  fail(new Error("no server is there"));
+  await expect(waiting.coming).rejects.toThrow("no server is there");
   expect(opened).toHaveLength(1);
 });
 
-test("a connection that is lost makes room for another one, whoever has it", async () => {
+test("a connection that is lost makes room for another one, whichever caller has it", async () => {
   const { pool, opened } = poolOf(1);
   const used = await pool.order().coming;
   const waiting = pool.order();

@@ -82,12 +82,12 @@ export interface TestedSql {
   makeUser(name: string): string;
   /** The rights that the page lists. */
   allow(prefix: string, name: string): string;
-  /** And those of whoever makes the schema. */
+  /** And those of the user that makes the schema. */
   allowMaking(name: string): string;
   dropUser(name: string): string;
   /** One row: `n`, the number of connections of that user. */
   countConnections(name: string): string;
-  /** What whoever makes the schema holds meanwhile. */
+  /** The lock that a process holds while it makes the schema. */
   holdMaking(prefix: string): string;
   /** Names that were used two hours ago. */
   fill(prefix: string, names: number): string;

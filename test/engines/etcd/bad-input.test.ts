@@ -73,7 +73,7 @@ describe("what cannot be meant is refused at once, and no secret is repeated", (
 
 describe("whom the servers do not let in", () => {
   test.each([
-    ["nobody listens there", "etcd://127.0.0.1:1", /reachable/],
+    ["no server listens there", "etcd://127.0.0.1:1", /reachable/],
     ["there is no such host", "etcd://no-such-host.invalid", /reachable/],
   ])("%s: told promptly, with advice", async (_, url, advice) => {
     await expect(connect(url)).rejects.toMatchObject({

@@ -37,7 +37,7 @@ function ask(backend: Backend, name: string, capacity: number, queue: boolean): 
 
 const states = (answers: readonly Answer[]) => answers.map(({ state }) => state).sort();
 
-describe("many who come at once", () => {
+describe("many callers at once", () => {
   test("readers are all let in, whether they wait or only try", async () => {
     const backend = openBackend();
     for (const queue of [true, false]) {
@@ -46,18 +46,18 @@ describe("many who come at once", () => {
     }
   });
 
-  test("of those who only try a semaphore, as many are let in as fit, and the others leave no trace", async () => {
+  test("of callers that only try a semaphore, as many are let in as fit, and the others leave no trace", async () => {
     const backend = openBackend();
     const answers = await ask(backend, "permits", 10, false);
     const granted = answers.filter(({ state }) => state === "granted").length;
-    // Who loses all races comes for a moment, and may be in the way of another one then.
+    // A caller that loses all races comes for a moment, and may be in the way of another one then.
     expect(granted).toBeGreaterThan(0);
     expect(granted).toBeLessThanOrEqual(10);
     expect(answers.filter(({ state }) => state === "refused")).toHaveLength(MANY - granted);
     for await (const { claims } of backend.list({ name: "permits" })) expect(claims).toHaveLength(granted);
   });
 
-  test("maxWaiters is kept, and nobody is turned away for being one of many", async () => {
+  test("maxWaiters is kept, and no caller is turned away for being one of many", async () => {
     const mutex = openLocks().mutex("full", { maxWaiters: 5 });
     const holder = await mutex.acquire();
     const waits = Array.from({ length: MANY }, () => mutex.run(() => "in").catch(({ code }) => code));

@@ -39,7 +39,7 @@ export async function roles(ensemble: Etcd): Promise<{ leader: EtcdNode; followe
 }
 
 /**
- * A holder is cut off, and somebody else comes in: when was the one told, and when was the other let in? The
+ * A holder is cut off, and another process comes in: when was the one told, and when was the other let in? The
  * clocks of both are one.
  */
 export async function succession(

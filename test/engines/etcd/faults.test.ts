@@ -44,7 +44,7 @@ describe("of three servers", () => {
       .acquire();
     const waiting = openAt(ensemble.nodes, options).mutex(name).acquire();
     await leader.process.kill();
-    // Whoever comes in the middle of it is served, too.
+    // A caller that asks in the middle of it is served, too.
     await openAt(ensemble.nodes, options)
       .mutex(`${name}, another`)
       .run(() => undefined);
@@ -55,7 +55,7 @@ describe("of three servers", () => {
     await leader.process.restart();
   });
 
-  test("the leader is stopped and resumed: whoever held by it has stopped to believe in time", async () => {
+  test("the leader is stopped and resumed: the holder that used it has stopped to trust its lease in time", async () => {
     const { leader, followers } = await roles(ensemble);
     const { toldMs, enteredMs, tokens } = await succession(
       name,

@@ -23,7 +23,7 @@ function open(url: string): Locks {
   return locks;
 }
 
-/** Whose requests can be held back, with a session that goes on; and somebody else. */
+/** A client whose requests can be held back, with a session that goes on; and another one. */
 async function two(): Promise<[slow: Locks, other: Locks]> {
   const slow = open(`etcd://${proxy.host}:${proxy.port}`);
   await slow.mutex("another").tryAcquire();
@@ -48,7 +48,7 @@ describe("a request is delivered when it was asked again long ago", () => {
     expect(await other.mutex("claimed").tryAcquire()).not.toBeNull();
   });
 
-  test("the lease of its own that a fixed length got at first does not shorten it: nobody else is let in", async () => {
+  test("the lease of its own that a fixed length got at first does not shorten it: no other caller is let in", async () => {
     const [slow, other] = await two();
     const held = proxy.holdBack(nth(2, "fixed"));
     const lease = await slow.mutex("fixed").acquire({ renew: false, ttl: "3s", wait: "20s" });

@@ -24,7 +24,7 @@ async function sessions(prefix: string): Promise<number> {
 }
 
 describe("the session of a connection", () => {
-  test("when it has ended, all who notice it share one new one", async () => {
+  test("when it has ended, all callers that notice it share one new one", async () => {
     const locks = open("shared", "3s");
     await locks.mutex("warm").run(() => undefined);
     await expect.poll(() => sessions("shared"), { timeout: 10_000 }).toBe(0);

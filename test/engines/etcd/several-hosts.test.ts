@@ -20,7 +20,7 @@ afterAll(async () => {
 
 describe("of two servers the first is dead: the other one is asked, by the very first call", () => {
   test.each([
-    ["nobody knows its name", () => "no-such-host.invalid"],
+    ["its name is unknown", () => "no-such-host.invalid"],
     ["it refuses connections", () => "127.0.0.1:1"],
     ["it is silent", () => `127.0.0.1:${(silent.address() as AddressInfo).port}`],
   ])("%s", async (_, dead) => {
@@ -36,7 +36,7 @@ test("a server is silent if it has said nothing since one asked; one that is slo
   const endpoint = new Endpoint("127.0.0.1", 1, readEtcdOptions({ url: "etcd://h" }));
   const beforeMs = performance.now();
   const client = await endpoint.client();
-  // Who asked by an older connection says nothing about this one.
+  // A request by an older connection says nothing about this one.
   expect(endpoint.renewIfSilent(beforeMs)).toBe(false);
   const askedMs = performance.now();
   endpoint.heard();

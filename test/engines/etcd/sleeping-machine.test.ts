@@ -41,7 +41,7 @@ describe("a machine that slept", () => {
   test("a session is trusted for what the servers still keep of it, also for new claims", async () => {
     const locks = await open();
     const before = await locks.mutex("before").acquire();
-    // So short that nobody sees a reason to refresh it.
+    // So short that the client sees no reason to refresh it.
     await machineSleeps(8_000);
     const after = await locks.mutex("after").tryAcquire();
     expect(before.remainingMs()).toBeLessThanOrEqual(TTL_MS - 8_000);

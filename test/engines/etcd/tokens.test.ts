@@ -40,7 +40,7 @@ async function authentications(server: Etcd): Promise<number> {
 }
 
 describe("tokens that become void", () => {
-  test("signed ones do so when any user changes: nobody notices", async () => {
+  test("signed ones do so when any user changes: no caller notices", async () => {
     const locks = open(signed);
     const lease = await locks.mutex("held").acquire();
     const waiting = locks.mutex("held").acquire();
@@ -52,7 +52,7 @@ describe("tokens that become void", () => {
     expect((await waiting).held).toBe(true);
   });
 
-  test("all who are told of it share a new one", async () => {
+  test("all callers that are told of it share a new one", async () => {
     const locks = open(kept);
     await locks.mutex("warm").run(() => undefined);
     // Forgets all tokens.

@@ -28,7 +28,7 @@ test("a full disk is an error, never a grant; and what is held can still be give
 });
 
 test("waiters of a process cost one statement per poll together, and few when nothing moves", async () => {
-  // Of its own: the server counts for all who use it.
+  // Of its own: the server counts for all its clients.
   const server = await startMariadb();
   onTestFinished(() => server.stop());
   const { url } = server;

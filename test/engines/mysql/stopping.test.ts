@@ -42,7 +42,7 @@ test("a pool that two connections of ours share works again after requests that 
   await eventually("it works again", 10_000, () => granted(one, "d"));
 });
 
-test("requests that hang are not more than a pool allows that lets no one wait", async () => {
+test("requests that hang are not more than a pool allows that lets no caller wait", async () => {
   const prefix = newPrefix();
   await backend({ prefix, timeout: "20s" }).claim(request("a"));
   const pool = poolOf(2, { waitForConnections: false });

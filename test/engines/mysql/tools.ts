@@ -79,7 +79,7 @@ export const DATABASE: TestedDatabase = {
         const connection = await pool.getConnection();
         return {
           query: async (text) => (await connection.query(text))[0] as unknown as Rows,
-          // In the middle of a transaction, it may be: nobody else should get it.
+          // In the middle of a transaction, it may be: no other caller should get it.
           release: () => connection.destroy(),
           giveBack: () => connection.release(),
         };

@@ -27,7 +27,7 @@ const HOSTILE: Readonly<Record<string, Buffer>> = {
   "an error of nothing": message("E", ""),
   "a notice without an end": message("N", [1, 2, 3]),
   "a notification that is cut off": message("A", [0]),
-  "a way to log in that nobody knows": message("R", [0, 0, 0, 77]),
+  "an unknown way to log in": message("R", [0, 0, 0, 77]),
   "a key that is cut off": message("K", [0]),
   "something else": Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"),
 };

@@ -64,7 +64,7 @@ test("behind PgBouncer in transaction mode locks work, waiters poll, and guarant
   const next = await waiting;
   // Its heartbeat would tell it after ten.
   expect(performance.now() - releasedAt).toBeLessThan(3_000);
-  // And who holds is told when it is forced out, though nobody can ring.
+  // And a holder is told when it is forced out, though the server cannot notify it.
   const told = new Promise((resolve) => next.signal.addEventListener("abort", resolve));
   await one.forceRelease("a", { reason: "must go" });
   await told;
@@ -88,7 +88,7 @@ test("behind PgBouncer locks of different schemas never meet, though they share 
   }
 });
 
-test("whoever does not wait is not notified about, and whoever waits once", async () => {
+test("a claim that does not wait causes no notification, and one that waits causes one", async () => {
   const prefix = newPrefix();
   const one = backend({ prefix });
   const listener = poolOf(url, 1);

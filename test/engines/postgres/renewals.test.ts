@@ -7,7 +7,7 @@ renewalPromises(DATABASE);
 
 const renewSlowly = slowRenewal(DATABASE);
 
-test("who asks lets in somebody ahead that is just being renewed, and does not wait for it", async () => {
+test("a claim that asks lets in one ahead that is just being renewed, and does not wait for it", async () => {
   const prefix = newPrefix();
   const one = backend({ prefix });
   const [held, next, asking] = [request("a", { ttlMs: SHORT_MS }), request("a"), request("a")];

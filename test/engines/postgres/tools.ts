@@ -72,7 +72,7 @@ export const DATABASE: TestedDatabase = {
         const client = await pool.connect();
         return {
           query: async (text) => (await client.query(text)).rows,
-          // In the middle of a transaction, it may be: nobody else should get it.
+          // In the middle of a transaction, it may be: no other caller should get it.
           release: () => client.release(true),
           giveBack: () => client.release(),
         };

@@ -110,7 +110,7 @@ describe("expiry", () => {
     expect(await client.pexpireat(key("at"), at + 1_000)).toBe(0);
   });
 
-  test("an expired key is gone at its millisecond for whoever asks, not when the server sweeps", async () => {
+  test("an expired key is gone at its millisecond for every client that asks, not when the server sweeps", async () => {
     await client.set(key("soon"), "x", "PX", 30);
     await sleep(40);
     expect(await client.get(key("soon"))).toBeNull();
@@ -154,7 +154,7 @@ describe("scripts", () => {
     expect(await client.evalsha(sha, 0)).toBe(PREFIX);
   });
 
-  test("a message that a script publishes is sent once, to who listens at that moment", async () => {
+  test("a message that a script publishes is sent once, to the clients that listen at that moment", async () => {
     const subscriber = client.duplicate();
     const heard: string[] = [];
     subscriber.on("message", (_channel, text: string) => heard.push(text));

@@ -154,7 +154,7 @@ describe("a library that is not installed", () => {
     expect((await run(asked, hide("redis"))).out).toMatch(/^unsupported: .*npm install redis/);
   });
 
-  test("matters to nobody who uses another engine, and the other library takes its place", async () => {
+  test("does not matter to a program that uses another engine, and the other library takes its place", async () => {
     const used = `const locks = await connect("memory:"); console.log(await locks.mutex("x").run(() => "ran"));`;
     expect((await run(used, hide("ioredis", "redis", "libsql", "better-sqlite3"))).out).toBe("ran\n");
     const other = `console.log(await connect("redis://127.0.0.1:1")${tell});`;
@@ -172,7 +172,7 @@ describe("a server that may evict locks", () => {
   });
   afterAll(() => server.stop());
 
-  test("is refused, with the way out in the error; who accepts it is let in", async () => {
+  test("is refused, with the way out in the error; a caller that accepts it is let in", async () => {
     const { code, shown } = await refusal(server.url);
     expect(code).toBe("unsupported");
     expect(shown).toMatch(/allkeys-lru.*maxmemory-policy noeviction.*eviction: "accept"/s);

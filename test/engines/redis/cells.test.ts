@@ -25,7 +25,7 @@ async function resending() {
 }
 
 describe("scenario S13: a change of a cell that its client sends again", () => {
-  test("is carried out once, also if somebody else has changed the cell in between", async () => {
+  test("is carried out once, also if another client has changed the cell in between", async () => {
     const { locks, proxy } = await resending();
     const beside = open({ url, prefix: PREFIX });
     const [cell, other] = [locks.cell<number[]>("again"), beside.cell<number[]>("again")];
@@ -64,7 +64,7 @@ describe("scenario S13: a change of a cell that its client sends again", () => {
     },
   );
 
-  test("is remembered no longer than somebody waits for the answer", async () => {
+  test("is remembered no longer than its caller waits for the answer", async () => {
     const locks = open({ url, prefix: `${PREFIX}-short`, timeout: "500ms", retention: 500 });
     const client = look(port);
     await locks.cell("kept").write(1);

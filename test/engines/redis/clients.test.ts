@@ -49,7 +49,7 @@ function own(client: Redis, prefix = PREFIX): Locks {
   return locks;
 }
 
-describe("a client that somebody brings", () => {
+describe("a client that the caller brings", () => {
   test.each(Object.entries(BROUGHT))("%s locks and waits, and is not closed by us", async (kind, make) => {
     const { client, answers, close } = await make();
     const locks = createLocks(redis({ client, prefix: PREFIX }), { ttl: "60s" });
@@ -71,7 +71,7 @@ describe("a client that somebody brings", () => {
       const lease = await locks.mutex(name).acquire();
       const next = locks.mutex(name).acquire({ wait: "5s" });
       await queued(locks, name, 1);
-      // With a ttl of a minute neither a heartbeat nor a poll is due so soon: it is the bell that tells.
+      // With a ttl of a minute neither a heartbeat nor a poll is due so soon: it is the notification that tells.
       await lease.release();
       const got = await next;
       const found: string[] = [];

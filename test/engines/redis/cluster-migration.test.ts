@@ -111,7 +111,7 @@ describe.each(LIBRARIES)("while a cluster moves a slot, by %s", (library) => {
     expect(events.filter(({ type }) => type === "lost" || type === "queue-position-lost")).toEqual([]);
   });
 
-  test("what needs more than that is an error that may pass, and nobody is let in twice", async () => {
+  test("what needs more than that is an error that may pass, and no second holder is let in", async () => {
     const { locks, others, name, head } = setUp("more");
     const lease = await locks.mutex(name).acquire();
     const move = await Move.begin(head);

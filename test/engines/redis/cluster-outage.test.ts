@@ -12,7 +12,7 @@ const TTL_MS = 2_500;
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startRedisCluster();
-  // As large clusters are run: who has lost one master still serves the slots of the others.
+  // As large clusters are run: a cluster that has lost one master still serves the slots of the others.
   for (const { port } of cluster.nodes) {
     await askRedis(port, "CONFIG", "SET", "cluster-require-full-coverage", "no");
   }
@@ -30,7 +30,7 @@ function stay(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {
   return locks;
 }
 
-/** One library's locks on every node, with somebody who waits. */
+/** One library's locks on every node, with a waiter. */
 async function settle(library: Library) {
   const prefix = `outage-${library}`;
   const events: LockEvent[] = [];
@@ -60,7 +60,7 @@ describe("one master of a cluster dies", () => {
     }
   });
 
-  test("who held one of them is told; who holds or waits elsewhere notices nothing", async () => {
+  test("a holder of one of them is told; holders and waiters elsewhere notice nothing", async () => {
     for (const { library, lost } of parties) {
       await expect.poll(() => lost.signal.aborted, { timeout: 10_000 }).toBe(true);
       expect(lost.signal.reason, library).toMatchObject({ loss: "expired" });
@@ -76,7 +76,7 @@ describe("one master of a cluster dies", () => {
     }
   });
 
-  test("who comes new while it is down gets the locks of the others", async () => {
+  test("a new client while it is down gets the locks of the others", async () => {
     for (const { library, prefix, options } of parties) {
       const newcomer = open(options);
       for (const node of [0, 2]) {

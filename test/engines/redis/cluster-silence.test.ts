@@ -11,7 +11,7 @@ import { LIBRARIES, type Library, nameOn, open, queued } from "./tools.js";
 
 /** It has a replica, which is promoted a second or two after the others have taken it for dead. */
 const REPLICATED = 0;
-/** Nobody takes its place: as long as it is silent, its slots are not served. */
+/** No replica takes its place: as long as it is silent, its slots are not served. */
 const ALONE = 1;
 const HEALTHY = 2;
 const REPLICA = 3;
@@ -19,16 +19,16 @@ const NODE_TIMEOUT_MS = 2_000;
 /** It takes 3 or 4 s; but an election that fails is repeated only after four times the timeout. */
 const PROMOTED_WITHIN_MS = 30_000;
 const SERVED_WITHIN_MS = 20_000;
-/** So long that no heartbeat comes to the aid of who waits. Who is not rung asks again after 6 s. */
+/** So long that no heartbeat comes to the aid of a waiter. One that is not notified asks again after 6 s. */
 const TTL = "5m";
 const PROMPTLY_MS = 2_000;
-/** The bell may be tried at the silent node, by chance even several times. */
+/** The subscription may be tried at the silent node, by chance even several times. */
 const RUNG_AGAIN_WITHIN_MS = 25_000;
 
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startRedisCluster({ withReplica: [REPLICATED], nodeTimeoutMs: NODE_TIMEOUT_MS });
-  // As large clusters are run: who has lost one master still serves the slots of the others.
+  // As large clusters are run: a cluster that has lost one master still serves the slots of the others.
   for (const { port } of [...cluster.nodes, ...cluster.replicas]) {
     await askRedis(port, "CONFIG", "SET", "cluster-require-full-coverage", "no");
   }
@@ -64,19 +64,19 @@ async function replication(index: number): Promise<string> {
   return String(await askRedis(node(index).port, "INFO", "replication"));
 }
 
-/** Replicas get what is written in its order: who has got so far has all that was written before. */
+/** Replicas get what is written in its order: a replica that has got so far has all that was written before. */
 async function replicated(): Promise<void> {
   const written = Number(/master_repl_offset:(\d+)/.exec(await replication(REPLICATED))?.[1]);
   const got = async () => Number(/slave0:.*,offset=(\d+)/.exec(await replication(REPLICATED))?.[1]);
   await expect.poll(got, { timeout: 10_000 }).toBeGreaterThanOrEqual(written);
 }
 
-/** With a short ttl: a claim that was given up may still be granted, when nobody is there to release it. */
+/** With a short ttl: a claim that was given up may still be granted, when no caller is there to release it. */
 async function runs(locks: Locks, name: string): Promise<boolean> {
   return (await locks.mutex(name).tryRun({ ttl: "2s" }, () => undefined)).ran;
 }
 
-/** How long who waits had to wait after the release. */
+/** How long the waiter had to wait after the release. */
 async function handOverMs(from: Locks, to: Locks, name: string): Promise<number> {
   const holder = await from.mutex(name).acquire();
   const waiting = to.mutex(name).acquire();
@@ -149,7 +149,7 @@ async function settle(library: Library, hosts: (typeof HOSTS)[number], stop: Abo
 describe("one master of a cluster falls silent, and its replica is promoted", () => {
   let parties: Awaited<ReturnType<typeof settle>>[];
 
-  test("its locks are served again, and who is busy elsewhere notices nothing", async () => {
+  test("its locks are served again, and a client that is busy elsewhere notices nothing", async () => {
     const stop = new AbortController();
     const cases = LIBRARIES.flatMap((library) => HOSTS.map((hosts) => [library, hosts] as const));
     parties = await Promise.all(cases.map(([library, hosts]) => settle(library, hosts, stop.signal)));
@@ -174,7 +174,7 @@ describe("one master of a cluster falls silent, and its replica is promoted", ()
     for (const { busy } of parties) await busy;
   });
 
-  test("who held or waited there kept its place, and who waits is rung", async () => {
+  test("holders and waiters there kept their places, and waiters are notified", async () => {
     for (const { title, locks, others, kept, waits, everywhere } of parties) {
       for (const [index, lease] of kept.entries()) {
         expect(lease.held, title).toBe(true);
@@ -198,9 +198,9 @@ describe("one master of a cluster falls silent, and its replica is promoted", ()
   });
 });
 
-describe("one master of a cluster falls silent, and nobody takes its place", () => {
+describe("one master of a cluster falls silent, and no replica takes its place", () => {
   const TIMEOUT_MS = 1_000;
-  /** So many that the bell of one of them is sure to be at the silent node. */
+  /** So many that the subscription of one of them is sure to be at the silent node. */
   const PAIRS = 10;
   /** After the first request without an answer: while a new client is made, and while the old one ends. */
   const CLOSED_AFTER_MS = [0, 2, 5, 10, 20, 50, 200, TIMEOUT_MS, 1.5 * TIMEOUT_MS];
@@ -248,26 +248,29 @@ describe("one master of a cluster falls silent, and nobody takes its place", () 
       expect([await runs(locks, silent), await runs(locks, served)]).toEqual([true, true]);
   });
 
-  test("who never used its locks, but listened there, is rung again", async () => {
+  test("a client that never used its locks, but subscribed there, is notified again", async () => {
     await Promise.all(pairs.map(({ users, name }) => handOverMs(...users, name)));
     node(ALONE).process.pause();
     await Promise.all(pairs.map(({ users, name, library }) => areRung(...users, name, library)));
     await closeAll(pairs.flatMap(({ users }) => users));
   });
 
-  test.each(LIBRARIES)("who comes new by %s gets the locks of the others, and is rung", async (library) => {
-    const newcomer = () => open({ ...options, url: cluster.url, library }, { ttl: TTL });
-    const comes = async (index: number) => {
-      const [here, there] = [newcomer(), newcomer()];
-      const name = await nameOn(cluster, HEALTHY, options.prefix, `new-${library}-${index}`);
-      expect(await runs(here, name)).toBe(true);
-      await areRung(here, there, name, library);
-    };
-    // Many, because each of them picks by chance whom it asks and where it listens.
-    await Promise.all(Array.from({ length: 8 }, (_, index) => comes(index)));
-  });
+  test.each(LIBRARIES)(
+    "a new client by %s gets the locks of the others, and is notified",
+    async (library) => {
+      const newcomer = () => open({ ...options, url: cluster.url, library }, { ttl: TTL });
+      const comes = async (index: number) => {
+        const [here, there] = [newcomer(), newcomer()];
+        const name = await nameOn(cluster, HEALTHY, options.prefix, `new-${library}-${index}`);
+        expect(await runs(here, name)).toBe(true);
+        await areRung(here, there, name, library);
+      };
+      // Many, because each of them picks by chance whom it asks and where it listens.
+      await Promise.all(Array.from({ length: 8 }, (_, index) => comes(index)));
+    },
+  );
 
-  test("a client that somebody brought stays as it is", async () => {
+  test("a client that the caller brought stays as it is", async () => {
     for (const locks of brought) {
       await expect(runs(locks, silent)).rejects.toMatchObject({ code: "backend", retryable: true });
     }
@@ -279,7 +282,7 @@ describe("one master of a cluster falls silent, and nobody takes its place", () 
     nodeRedis.destroy();
   });
 
-  test("whoever closes in the middle of it leaves no connection behind", async () => {
+  test("a backend that is closed in the middle of it leaves no connection behind", async () => {
     await Promise.all(
       leaving.map(async ({ backend, afterMs }) => {
         await expect(ask(backend, silent)).rejects.toMatchObject({ code: "backend", retryable: true });

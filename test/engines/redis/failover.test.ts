@@ -5,7 +5,7 @@ import { stopAll } from "../../servers/server-process.js";
 import { askRedis, type RedisSentinel, startRedisSentinel } from "./server.js";
 import { idle, LIBRARIES, open, proxyTo, queued, replicated } from "./tools.js";
 
-/** More than a failover takes here (2 to 3 s), so that whoever is renewed afterwards keeps its lock. */
+/** More than a failover takes here (2 to 3 s), so that a holder that is renewed afterwards keeps its lock. */
 const TTL = "12s";
 const SERVED_WITHIN_MS = 20_000;
 
@@ -43,7 +43,7 @@ describe("a master dies", () => {
     await trio.master.process.kill();
     for (const [index, { library, locks, others, events }] of parties.entries()) {
       const { holder, waiting } = before[index] ?? {};
-      // Whoever asks in the middle of it waits for it.
+      // A caller that asks during the failover waits for its end.
       const fresh = await others.mutex("fresh").acquire({ wait: "40s" });
       expect(fresh.held, library).toBe(true);
       expect(holder?.held, `${library}: ${JSON.stringify(events.map(({ type }) => type))}`).toBe(true);
@@ -65,7 +65,7 @@ describe("a master dies", () => {
     const survivor = await others.mutex("replicated").acquire();
     await holders.mutex("known").run(() => undefined);
     await replicated(lossy.master.port, 2);
-    // Stopped, and their connections closed: what is written now reaches nobody, not even a socket's buffer.
+    // Stopped, and their connections closed: what is written now reaches no replica, not even a socket's buffer.
     for (const replica of lossy.replicas) replica.process.pause();
     await askRedis(lossy.master.port, "CLIENT", "KILL", "TYPE", "replica");
     const lost = await holders.mutex("known").acquire({ note: "nobody saw it" });
@@ -126,7 +126,7 @@ describe("replicas: 1", () => {
         const waited = locks.mutex("unseen").acquire({ wait: 100 });
         await expect(waited).rejects.toMatchObject({ code: "backend", retryable: true });
         await idle(plain, "unseen");
-        // Who does not ask for replicas is not kept waiting by them.
+        // A caller that does not ask for replicas is not kept waiting by them.
         expect(await plain.mutex("without").tryAcquire()).not.toBeNull();
       } finally {
         for (const replica of replicas) replica.process.resume();
@@ -138,7 +138,7 @@ describe("replicas: 1", () => {
   );
 
   test.each(LIBRARIES)(
-    "an update that no replica acknowledges is an error that may pass, and costs nobody the lease, by %s",
+    "an update that no replica acknowledges is an error that may pass, and costs no holder the lease, by %s",
     async (library) => {
       const { replicas } = await newMaster(trio);
       const options = { url: trio.url, library, prefix: `update-${library}`, replicas: 1 };
@@ -166,7 +166,7 @@ describe("replicas: 1", () => {
     },
   );
 
-  test("while no replica answers, who holds a lock keeps it, however many others ask", async () => {
+  test("while no replica answers, a holder keeps its lock, however many others ask", async () => {
     const { replicas } = await newMaster(trio);
     const parties = await Promise.all(
       LIBRARIES.map(async (library) => {
@@ -190,7 +190,7 @@ describe("replicas: 1", () => {
     for (const { lease } of parties) expect(await lease.release()).toBe(true);
   });
 
-  test("a waiter that is let in by a ring waits for the replicas, too", async () => {
+  test("a waiter that is let in by a notification waits for the replicas, too", async () => {
     const { replicas } = await newMaster(trio);
     const options = { url: trio.url, prefix: "rung", timeout: "600ms" } as const;
     const holder = await open(options).mutex("x").acquire();
@@ -213,13 +213,13 @@ describe("replicas: 1", () => {
   });
 });
 
-/** Replicas get what is written in its order: who has the last has all. */
+/** Replicas get what is written in its order: a replica that has the last has all. */
 async function granted(tried: () => Promise<Lease | null>): Promise<boolean> {
   const lease = await tried().catch(() => null);
   return (await lease?.release()) ?? false;
 }
 
-/** Who is the master after the failover of the first test, and which of the others still replicate from it. */
+/** The master after the failover of the first test, and which of the others still replicate from it. */
 async function newMaster(
   redis: RedisSentinel,
 ): Promise<{ port: number; replicas: RedisSentinel["replicas"] }> {

@@ -18,7 +18,7 @@ async function keysOf(client: Redis, prefix: string): Promise<string[]> {
   return (await client.keys(`${prefix}:*`)).sort();
 }
 
-/** Everything that can happen to a name, in one go; at the end nobody is there. */
+/** Everything that can happen to a name, in one go; at the end no claim is left. */
 async function wholeLife(locks: Locks, other: Locks, name: string): Promise<void> {
   const mutex = locks.mutex(name);
   const lease = await mutex.acquire();
@@ -100,7 +100,7 @@ describe("scenario S16: idle names cost nothing after their retention", () => {
     for (const wait of waits) wait.catch(() => undefined);
     await queued(locks, "x", 3);
     expect(await keysOf(client, "dead")).toHaveLength(3);
-    // As a crash of everybody would: from here on nothing is renewed or released.
+    // As a crash of all processes would: from here on nothing is renewed or released.
     await client.call("CLIENT", "PAUSE", "900", "WRITE");
     await locks.close({ drain: 0, abort: 0 }).catch(() => undefined);
     await expect.poll(() => keysOf(client, "dead"), { timeout: 5_000 }).toEqual([]);

@@ -14,7 +14,7 @@ const hosts = url.replace("redis+cluster://", "").split(",");
 const cluster = new Cluster(hosts.map((host) => `redis://${host}`));
 afterAll(() => cluster.disconnect());
 
-/** Names as people write them, and as nobody would: above all with what means something to Redis. */
+/** Names as people write them, and as no person would: above all with what means something to Redis. */
 const anyText = fc.oneof(
   fc.string({ unit: fc.constantFrom(..."{}%:*?[]\\^-ab7BD25é€ 🔒"), minLength: 1, maxLength: 12 }),
   fc.string({ unit: "binary", minLength: 1, maxLength: 60 }),

@@ -36,7 +36,7 @@ function request(name: string, id: string, ttlMs = TTL_MS): ClaimRequest {
   };
 }
 
-describe("when everybody at a lock has died", () => {
+describe("when the holder and all waiters of a lock have died", () => {
   test("the lock is free after the ttl, also if there was a queue", async () => {
     const backend = engine();
     for (const id of ["holder", "first", "second"]) await backend.claim(request("all dead", id));
@@ -92,7 +92,7 @@ test("a queue that is longer than one page of the list is seen whole, in order, 
   );
 });
 
-describe("when the server loses keys of a lock (eviction, or somebody's DEL)", () => {
+describe("when the server loses keys of a lock (eviction, or a DEL by another program)", () => {
   const kinds = ["head", "claims", "queue"] as const;
   const subsets = Array.from({ length: 7 }, (_, index) =>
     kinds.filter((_kind, bit) => ((index + 1) >> bit) % 2 === 1),
@@ -114,7 +114,7 @@ describe("when the server loses keys of a lock (eviction, or somebody's DEL)", (
     await client.del(...lost.map((kind) => keys[kinds.indexOf(kind)] as string));
     turns.push(takeTurn(shop), takeTurn(cron));
     const served = Promise.allSettled(turns);
-    // A renewal tells who holds no longer; who is believed a whole ttl later would be believed for ever.
+    // A renewal tells a process that it holds no longer; one believed a whole ttl later would be so for ever.
     let sinceMs = performance.now();
     for (const untilMs = sinceMs + TTL_MS * 3; performance.now() < untilMs; await sleep(10)) {
       if (leases.filter((lease) => lease.held).length <= 1) sinceMs = performance.now();
@@ -131,7 +131,7 @@ describe("when the server loses keys of a lock (eviction, or somebody's DEL)", (
   let cron: Locks;
   let client: Redis;
 
-  test("whichever they are, never are two renewed side by side, and everybody is served in the end", async () => {
+  test("whichever they are, never are two renewed side by side, and every waiter is served in the end", async () => {
     [shop, cron] = [
       open({ url, prefix: PREFIX }, { ttl: TTL_MS }),
       open({ url, prefix: PREFIX }, { ttl: TTL_MS }),

@@ -22,7 +22,7 @@ const ATTEMPTS = 200;
 /** The last of them are there for attempts that come late, or never. */
 const SPOILING = { trapMs: Infinity };
 
-/** What may happen to every attempt to make the bell's own connection, and how often it has. */
+/** What may happen to every attempt to make the connection for notifications, and how often it has. */
 const TROUBLES: Readonly<Record<string, (proxy: FaultProxy, happened: () => void) => Promise<unknown>>> = {
   "is cut off": (proxy, happened) => proxy.cutBeforeReply(matches(HANDSHAKE)).then(happened),
   "is never answered": (proxy, happened) => proxy.holdBack(matches(HANDSHAKE)).caught.then(happened),
@@ -44,7 +44,7 @@ function spoil(proxy: FaultProxy, trouble: string): () => number {
   return () => count;
 }
 
-/** The connections that the server has, but for that of the one who asks. */
+/** The connections that the server has, but for the one that asks. */
 async function connectionsAt(client: Redis): Promise<string[]> {
   const own = String(await client.client("ID"));
   const lines = String(await client.client("LIST"))
@@ -61,41 +61,44 @@ const cases = LIBRARIES.flatMap((library) =>
   Object.keys(TROUBLES).map((trouble) => ({ library, trouble, prefix: `${library}-${trouble.length}` })),
 );
 
-describe.each(cases)("a bell whose connection $trouble, by $library", ({ library, trouble, prefix }) => {
-  test("costs no commands, leaves no sockets behind, and waiters are served without it", async () => {
-    const { proxy, url } = await proxyTo(server.url, undefined, SPOILING);
-    const client = look(server.node.port);
-    const holders = open({ url: server.url, library, prefix }, { ttl: "60s" });
-    const holder = await holders.mutex("x").acquire();
-    await bells(client, prefix, 1);
-    const before = await connectionsAt(client);
-    const locks = open({ url, library, prefix, timeout: "600ms" }, { ttl: "3s" });
-    await locks.inspect("x"); // opens the connection for commands, and no bell yet
-    const [commands] = (await connectionsAt(client)).filter((id) => !before.includes(id));
+describe.each(cases)(
+  "a subscription whose connection $trouble, by $library",
+  ({ library, trouble, prefix }) => {
+    test("costs no commands, leaves no sockets behind, and waiters are served without it", async () => {
+      const { proxy, url } = await proxyTo(server.url, undefined, SPOILING);
+      const client = look(server.node.port);
+      const holders = open({ url: server.url, library, prefix }, { ttl: "60s" });
+      const holder = await holders.mutex("x").acquire();
+      await bells(client, prefix, 1);
+      const before = await connectionsAt(client);
+      const locks = open({ url, library, prefix, timeout: "600ms" }, { ttl: "3s" });
+      await locks.inspect("x"); // opens the connection for commands, and no subscription yet
+      const [commands] = (await connectionsAt(client)).filter((id) => !before.includes(id));
 
-    const attempts = spoil(proxy, trouble);
-    const lease = await locks.mutex("y").acquire();
-    const waiting = locks.mutex("x").acquire();
-    waiting.catch(() => undefined);
-    await queued(holders, "x", 1);
-    await expect.poll(attempts, { timeout: 15_000 }).toBeGreaterThanOrEqual(3);
-    await expect.poll(() => proxy.connections, { timeout: 5_000 }).toBeLessThanOrEqual(2);
-    expect(lease.held).toBe(true);
-    expect(await connectionsAt(client)).toContain(commands);
+      const attempts = spoil(proxy, trouble);
+      const lease = await locks.mutex("y").acquire();
+      const waiting = locks.mutex("x").acquire();
+      waiting.catch(() => undefined);
+      await queued(holders, "x", 1);
+      await expect.poll(attempts, { timeout: 15_000 }).toBeGreaterThanOrEqual(3);
+      await expect.poll(() => proxy.connections, { timeout: 5_000 }).toBeLessThanOrEqual(2);
+      expect(lease.held).toBe(true);
+      expect(await connectionsAt(client)).toContain(commands);
 
-    await holder.release();
-    const releasedAt = performance.now();
-    expect((await waiting).held).toBe(true);
-    expect(performance.now() - releasedAt, "sooner than by a poll").toBeLessThan(5_000);
+      await holder.release();
+      const releasedAt = performance.now();
+      expect((await waiting).held).toBe(true);
+      expect(performance.now() - releasedAt, "sooner than by a poll").toBeLessThan(5_000);
 
-    proxy.heal();
-    await bells(client, prefix, 2);
-    await locks.close({ drain: 0, abort: 0 });
-    await expect.poll(() => proxy.connections, { timeout: 5_000 }).toBe(0);
-  });
-});
+      proxy.heal();
+      await bells(client, prefix, 2);
+      await locks.close({ drain: 0, abort: 0 });
+      await expect.poll(() => proxy.connections, { timeout: 5_000 }).toBe(0);
+    });
+  },
+);
 
-describe.concurrent.each(cases)("a bell whose connection $trouble, by $library", (one) => {
+describe.concurrent.each(cases)("a subscription whose connection $trouble, by $library", (one) => {
   const { library, trouble, prefix } = one;
   test("does not keep a program from ending, once it has closed", async (context) => {
     const { proxy, url } = await proxyTo(server.url, context.onTestFinished, SPOILING);
@@ -125,7 +128,7 @@ describe.concurrent.each(cases)("a bell whose connection $trouble, by $library",
   });
 });
 
-test("subscriptions by a sentinel client of somebody else's that come too late are ended, all of them", async () => {
+test("subscriptions by a sentinel client of the caller that come too late are ended, all of them", async () => {
   const { masterName, master, sentinels, stop } = await startRedisSentinel();
   onTestFinished(stop);
   const sentinelRootNodes = sentinels.map(({ port }) => ({ host: "127.0.0.1", port }));

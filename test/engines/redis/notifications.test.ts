@@ -30,7 +30,7 @@ async function channelOf(client: Redis, prefix: string): Promise<string> {
   return String((await channelsOf(client, prefix))[0]);
 }
 
-describe.each(LIBRARIES)("the bell, by %s", (library) => {
+describe.each(LIBRARIES)("notifications, by %s", (library) => {
   const options = (prefix: string) => ({ url: server.url, library, prefix: `${library}-${prefix}` });
 
   test("one subscription on one connection serves the process, whatever the number of locks and waiters", async () => {
@@ -65,13 +65,13 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
       const waiting = locks.mutex("x").acquire();
       await queued(holders, "x", 1);
       await client.call("CLIENT", "KILL", "TYPE", "pubsub");
-      await holder.release(); // rings into the void
+      await holder.release(); // its notification reaches no subscription
       const releasedAt = performance.now();
       const lease = await waiting;
       expect(performance.now() - releasedAt).toBeLessThan(3_000);
       await lease.release();
     }
-    // And the new subscription rings, too.
+    // And the new subscription gets notifications, too.
     const holder = await holders.mutex("x").acquire();
     const waiting = locks.mutex("x").acquire();
     await queued(holders, "x", 1);
@@ -99,7 +99,7 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     expect(await connection()).toBe(before);
   });
 
-  test("a ring for an older ticket of the same claim is not believed", async () => {
+  test("a notification for an older ticket of the same claim is not believed", async () => {
     const client = look(server.node.port);
     const locks = open(options("old"), { ttl: "60s" });
     const holder = await locks.mutex("x").acquire();
@@ -195,7 +195,7 @@ describe.each(LIBRARIES)("the bell, by %s", (library) => {
     const holder = await locks.mutex("x").acquire();
     await held.caught;
     await sleep(500);
-    await held.deliver().catch(() => undefined); // nobody may be there any more to deliver it for
+    await held.deliver().catch(() => undefined); // its connection may be closed already
     // Waiters do without it meanwhile: another one stands soon.
     const waiting = locks.mutex("x").acquire();
     await queued(locks, "x", 1);

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** A connection on which everything is set up: the scripts are known and the bell stands. */
+/** A connection on which everything is set up: the scripts are known and the subscription stands. */
 async function warm(locks: Locks): Promise<Locks> {
   const client = look(server.node.port);
   for (const { lua } of Object.values(SCRIPTS)) await client.script("LOAD", lua);
@@ -24,7 +24,7 @@ async function warm(locks: Locks): Promise<Locks> {
 
 async function waiters(locks: Locks, name: string, count: number): Promise<Promise<Lease>[]> {
   const waits = Array.from({ length: count }, () => locks.mutex(name).acquire({ wait: "60s" }));
-  for (const wait of waits) wait.catch(() => undefined); // the end of a test sends away who still waits
+  for (const wait of waits) wait.catch(() => undefined); // the end of a test sends away the calls that still wait
   await queued(locks, name, count);
   return waits;
 }
@@ -65,7 +65,7 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
     for (const wait of waits) await (await wait).release();
   });
 
-  test("a hand-off is one release and one ring, and whoever is woken asks nothing", async () => {
+  test("a hand-off is one release and one notification, and the waiter that gets it asks nothing", async () => {
     const locks = await warm(open(options(), { ttl: "60s" }));
     const others = await warm(open(options(), { ttl: "60s" }));
     const log = await CommandLog.of(server.node.port);
@@ -81,7 +81,7 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
     expect(seen.inScripts.filter((command) => command === "publish")).toHaveLength(1);
   });
 
-  test("what a step costs the server does not grow with the number of those who wait", async () => {
+  test("what a step costs the server does not grow with the number of waiters", async () => {
     const locks = await warm(open(options(), { ttl: "60s" }));
     const log = await CommandLog.of(server.node.port);
     const stepsWith = async (name: string, count: number) => {
@@ -107,7 +107,7 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
     expect(await stepsWith("long queue", 400)).toEqual(await stepsWith("short queue", 4));
   });
 
-  test("a server that forgets its scripts at any moment costs nobody anything", async () => {
+  test("a server that forgets its scripts at any moment costs no caller anything", async () => {
     const events: LockEvent[] = [];
     const locks = open(options(), { ttl: "600ms", onEvent: (event) => events.push(event) });
     const client = look(server.node.port);

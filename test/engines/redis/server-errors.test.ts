@@ -26,7 +26,7 @@ function remembering(backend: Backend, ids: Set<string>): Backend {
 describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
   const options = (prefix: string) => ({ url: server.url, library, prefix: `${library}-${prefix}` });
 
-  test("somebody else's value at our key is an error for good, shows no claim's id, and is left alone", async () => {
+  test("another program's value at our key is an error for good, shows no claim's id, and is left alone", async () => {
     const ids = new Set<string>();
     const locks = createLocks(remembering(redis(options("taken")), ids));
     onTestFinished(() => locks.close());
@@ -98,7 +98,7 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     expect(names).toEqual(["b"]);
   });
 
-  test("a full memory is an error that may pass, never a grant, and who holds a lock keeps it", async () => {
+  test("a full memory is an error that may pass, never a grant, and a holder keeps its lock", async () => {
     const locks = open(options("full"), { ttl: "800ms" });
     const client = look(server.node.port);
     const held = await locks.mutex("held").acquire();
@@ -117,7 +117,7 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     expect(await freed.release(), "giving back needs no memory").toBe(true);
   });
 
-  test("who waits for a lease of fixed time, or with a minimal one, is let in with full memory, too", async () => {
+  test("a waiter for a lease of fixed time, or with a minimal one, is let in with full memory, too", async () => {
     const [locks, others] = [
       open(options("let-in"), { ttl: "20s" }),
       open(options("let-in"), { ttl: "20s" }),
@@ -138,7 +138,7 @@ describe.each(LIBRARIES)("trouble on the server, by %s", (library) => {
     }
   });
 
-  test("a script that somebody else lets run for too long is an outage that passes", async () => {
+  test("a script that another program lets run for too long is an outage that passes", async () => {
     const locks = open({ ...options("busy"), timeout: "500ms" }, { ttl: "8s" });
     const client = look(server.node.port);
     const killer = look(server.node.port);

@@ -8,7 +8,7 @@ import { allOrNone, ServerProcess, type Stoppable, stopAll } from "../../servers
 export interface RedisNode extends Stoppable {
   /** Where clients find it. */
   port: number;
-  /** Where it speaks without TLS, to the tests alone: the same, if it does so to everybody. */
+  /** Where it speaks without TLS, to the tests alone: the same, if it does so to all clients. */
   plainPort: number;
   process: ServerProcess;
 }
@@ -184,7 +184,7 @@ export async function startRedisSentinel(options: RedisSentinelOptions = {}): Pr
   });
 }
 
-/** Asks one question over a connection of its own, and fails soon when nobody answers. */
+/** Asks one question over a connection of its own, and fails soon when no server answers. */
 export async function askRedis(port: number, ...[command, ...args]: Words): Promise<unknown> {
   const redis = new Redis({
     host: HOST,

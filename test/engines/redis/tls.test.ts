@@ -64,7 +64,7 @@ async function ask(options: object, trusting: boolean, before = ""): Promise<str
 }
 
 describe.concurrent.each(cases)("rediss, $topology, by $library", ({ library, topology }) => {
-  test("locks, is rung and lists, trusting the authority that NODE_EXTRA_CA_CERTS names", async () => {
+  test("locks, is notified and lists, trusting the authority that NODE_EXTRA_CA_CERTS names", async () => {
     const { url } = servers[topology];
     const work = `
       const locks = createLocks(redis(options), { ttl: "60s" });
@@ -82,7 +82,7 @@ describe.concurrent.each(cases)("rediss, $topology, by $library", ({ library, to
     expect({ code, out, err }).toEqual({ code: 0, out: "true true\nx 1\n", err: "" });
   });
 
-  test("lets nobody in by a certificate that is not trusted, or that is another host's", async () => {
+  test("connects to no server by a certificate that is not trusted, or that is another host's", async () => {
     const { url } = servers[topology];
     const [untrusted, otherHost] = await Promise.all([
       ask({ url, library }, false),
@@ -128,7 +128,7 @@ test.concurrent.each(LIBRARIES)("TLS on one side only is a typed error, by %s", 
   expect(toPlainServer).toMatch(/^backend final .*answers without TLS.*redis:\/\//);
 });
 
-describe("a client that somebody brings, with an authority of its own", () => {
+describe("a client that the caller brings, with an authority of its own", () => {
   const address = () => ({ host: "127.0.0.1", port: servers.single.node.port });
   const BROUGHT = {
     ioredis: async (ca: string) => {
@@ -146,7 +146,7 @@ describe("a client that somebody brings, with an authority of its own", () => {
     },
   };
 
-  test.each(LIBRARIES)("locks and is rung, by %s", async (library) => {
+  test.each(LIBRARIES)("locks and is notified, by %s", async (library) => {
     const client = await BROUGHT[library](certificate.cert);
     const locks = createLocks(redis({ client, prefix: `brought-${library}` }), { ttl: "60s" });
     onTestFinished(() => locks.close({ drain: 0, abort: 0 }));

@@ -21,7 +21,7 @@ export function open(options: RedisOptions, locksOptions: LocksOptions = {}): Lo
 /** A client beside the library's, to look at the server or to disturb it. */
 export function look(port: number): Redis {
   const client = new Redis(port, "127.0.0.1");
-  client.on("error", () => {}); // a test may stop the server; whoever asks then is told by the command
+  client.on("error", () => {}); // a test may stop the server; a caller that asks then is told by the command
   onTestFinished(() => client.disconnect());
   return client;
 }

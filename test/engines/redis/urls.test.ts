@@ -40,7 +40,7 @@ async function works(locks: Locks): Promise<void> {
   expect(await locks.mutex("a").run((lease) => lease.held)).toBe(true);
 }
 
-/** Who is connected to that server as that user, in that database. */
+/** The clients that are connected to that server as that user, in that database. */
 async function clients(port: number, user: string, db = 0): Promise<number> {
   const list = String(await askRedis(port, "CLIENT", "LIST")).split("\n");
   return list.filter((line) => line.includes(`user=${user} `) && line.includes(` db=${db} `)).length;
@@ -114,7 +114,7 @@ describe.each(LIBRARIES)("by %s, a URL as it is handed out", (library) => {
       const locks = await opened(url, { engine: { library } });
       await works(locks);
       expect(await clients(port, "app", 1)).toBeGreaterThan(0);
-      // Rung by a connection of its own, which goes the same way.
+      // Notified by a connection of its own, which goes the same way.
       const lease = await locks.mutex("b").acquire();
       const waiting = locks.mutex("b").acquire();
       await expect.poll(async () => (await locks.inspect("b")).waiters.length).toBe(1);

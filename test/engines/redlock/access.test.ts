@@ -15,7 +15,7 @@ const servers = await startRedisServers(3);
 const { ports } = servers;
 afterAll(() => servers.stop());
 
-describe("clients that somebody brings, one for each server", () => {
+describe("clients that the caller brings, one for each server", () => {
   const BROUGHT = {
     ioredis: () =>
       Promise.all(
@@ -34,7 +34,7 @@ describe("clients that somebody brings, one for each server", () => {
       ),
   };
 
-  test.each(LIBRARIES)("they lock and are rung, and are not closed by us, by %s", async (library) => {
+  test.each(LIBRARIES)("they lock and are notified, and are not closed by us, by %s", async (library) => {
     const brought = await BROUGHT[library]();
     onTestFinished(() => brought.forEach(({ end }) => void end()));
     const clients = brought.map(({ client }) => client);
@@ -50,28 +50,31 @@ describe("clients that somebody brings, one for each server", () => {
     expect(await Promise.all(brought.map(({ ping }) => ping()))).toEqual(["PONG", "PONG", "PONG"]);
   });
 
-  test.each(LIBRARIES)("a vote that nobody waits for any more is not asked for, by %s", async (library) => {
-    const brought = await BROUGHT[library]();
-    onTestFinished(() => brought.forEach(({ end }) => void end()));
-    const quorum = await Quorum.on(ports, { timeout: 100 });
-    const clients = brought.map(({ client }) => client);
-    const locks = createLocks(redlock({ clients, prefix: quorum.prefix, timeout: 100 }), { ttl: "20s" });
-    await locks.mutex("a").run(() => undefined);
-    servers.nodes[2]?.process.pause();
-    try {
-      // After a question that is not answered it is greeted first; and then that is not answered, either.
-      for (let round = 0; round < 2; round++) {
-        await locks.mutex("a").run(() => undefined);
-        await sleep(300);
+  test.each(LIBRARIES)(
+    "a vote that no caller waits for any more is not asked for, by %s",
+    async (library) => {
+      const brought = await BROUGHT[library]();
+      onTestFinished(() => brought.forEach(({ end }) => void end()));
+      const quorum = await Quorum.on(ports, { timeout: 100 });
+      const clients = brought.map(({ client }) => client);
+      const locks = createLocks(redlock({ clients, prefix: quorum.prefix, timeout: 100 }), { ttl: "20s" });
+      await locks.mutex("a").run(() => undefined);
+      servers.nodes[2]?.process.pause();
+      try {
+        // After a question that is not answered it is greeted first; and then that is not answered, either.
+        for (let round = 0; round < 2; round++) {
+          await locks.mutex("a").run(() => undefined);
+          await sleep(300);
+        }
+      } finally {
+        servers.nodes[2]?.process.resume();
       }
-    } finally {
-      servers.nodes[2]?.process.resume();
-    }
-    // What is sent on its connection because of the greeting is answered before the last of these.
-    for (let round = 0; round < 5; round++) await brought[2]?.ping();
-    expect(await quorum.claims("a")).toEqual([0, 0, 0]);
-    await locks.close();
-  });
+      // What is sent on its connection because of the greeting is answered before the last of these.
+      for (let round = 0; round < 5; round++) await brought[2]?.ping();
+      expect(await quorum.claims("a")).toEqual([0, 0, 0]);
+      await locks.close();
+    },
+  );
 
   test("they can be of both libraries at once, and must not be one client twice", async () => {
     const brought = [...(await BROUGHT.ioredis()), ...(await BROUGHT.redis())];
@@ -195,7 +198,7 @@ describe("redlocks", () => {
     );
 
   test.each(LIBRARIES)(
-    "speaks TLS to every server, and lets nobody in by a certificate that is not trusted, by %s",
+    "speaks TLS to every server, and connects to no server by a certificate that is not trusted, by %s",
     async (library) => {
       const [trusting, other] = await Promise.all([program(library, true), program(library, false)]);
       expect(trusting).toMatchObject({ code: 0, out: "true\n" });

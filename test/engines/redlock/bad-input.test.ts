@@ -109,7 +109,7 @@ describe("what a quorum cannot promise is refused, with the reason", () => {
 });
 
 describe("clients that do not agree on maxTtl", () => {
-  test("the longer one counts: who says a shorter one is refused and told, and it cannot be lowered by a lost memory", async () => {
+  test("the longer one counts: a client that says a shorter one is refused and told, and it cannot be lowered by a lost memory", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "500ms" });
     const short = () => quorum.open({ ttl: "500ms" }, { maxTtl: "500ms" });
     const long = () => quorum.open({ ttl: "1s" }, { maxTtl: "2s" });
@@ -145,7 +145,7 @@ describe("clients that do not agree on maxTtl", () => {
     expect(await long().mutex("b").tryAcquire()).toMatchObject({ held: true });
   });
 
-  test("a server that has forgotten the longer one gives no majority to who says the shorter one, if another knows", async () => {
+  test("a server that has forgotten the longer one gives no majority to a client that says the shorter one, if another knows", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "500ms" });
     const long = await quorum.behind([2], { ttl: "5s" }, { maxTtl: "5s" });
     long.proxies[0]?.refuse();

@@ -41,7 +41,7 @@ describe("a server that is reached by two names has one vote", () => {
     await name.close();
     await proxyTo(first, name.port);
     wire.refuse();
-    // It connects by itself, while nobody asks for anything.
+    // It connects by itself, while no caller asks for anything.
     await sleep(500);
     await expect(mistaken.mutex("a").tryAcquire()).rejects.toMatchObject({
       code: "backend",
@@ -88,7 +88,7 @@ describe("servers that are declared new", () => {
     const others = await quorum.behind([0]);
     await others.locks.mutex("a").tryAcquire({ ttl: "3s" });
     others.proxies[0]?.refuse();
-    // The third server votes only now that its time is over: nobody has declared it.
+    // The third server votes only now that its time is over: no client has declared it.
     await sleep(3_100);
     const lease = await others.locks.mutex("b").acquire({ ttl: "3s", renew: false });
     expect(await quorum.claims("b")).toEqual([0, 1, 1]);

@@ -27,7 +27,7 @@ describe.each([
   ["forward", HOUR_MS],
   ["back", -HOUR_MS],
 ])("scenario S12: the clocks of two of five servers jump %s by an hour", (_, aheadMs) => {
-  test("the holder keeps its lock, nobody else gets it, and tokens go on as before", async () => {
+  test("the holder keeps its lock, no other client gets it, and tokens go on as before", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "2s" });
     const locks = quorum.open({ ttl: "1s" });
     const lease = await locks.mutex("a").acquire();
@@ -72,7 +72,7 @@ test("scenario S12: a lock that others had votes for when it was taken is soon o
   await quorum.nothingLeft("a", 1_000);
 });
 
-test("scenario S12: a claim that is granted while the clock of one server is wrong excludes everybody else", async () => {
+test("scenario S12: a claim that is granted while the clock of one server is wrong excludes all other clients", async () => {
   const quorum = await Quorum.on(ports, { maxTtl: "2s" });
   await clock.set(HOUR_MS);
   const lease = await quorum.open({ ttl: "1s" }).mutex("a").acquire();
@@ -91,7 +91,7 @@ test("scenario S12: tokens grow also when a majority had to count two clocks tha
   const [first] = right.nodes;
   await clock.set(HOUR_MS);
   first?.process.pause();
-  // Of four who vote, two are an hour ahead: the third lowest of their tickets is, too.
+  // Of four servers that vote, two are an hour ahead: the third lowest of their tickets is, too.
   const ahead = await quorum
     .open()
     .mutex("a")

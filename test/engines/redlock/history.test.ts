@@ -19,7 +19,7 @@ const backend = (maxTtl: `${number}ms` | "1m") => ({
   },
 });
 
-/** Before anything happens: whoever is killed while it declares its nodes new leaves some that do not vote. */
+/** Before anything happens: a process that is killed while it declares its nodes new leaves some that do not vote. */
 async function declare({ args }: ReturnType<typeof backend>): Promise<void> {
   await using locks = createLocks(redlock(args), { ttl: "300ms" });
   await locks.mutex("declared").run(() => undefined);

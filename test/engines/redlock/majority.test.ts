@@ -34,7 +34,7 @@ describe("a majority of servers is lost", () => {
     expect(next.token).toBeGreaterThan(lease.token);
   });
 
-  test("stopped: it is an outage within its time, and nothing is held by anybody afterwards", async () => {
+  test("stopped: it is an outage within its time, and nothing is held by any client afterwards", async () => {
     const quorum = await Quorum.on(ports);
     const locks = quorum.open({ ttl: "1s" });
     await locks.mutex("a").run(() => undefined);
@@ -48,7 +48,7 @@ describe("a majority of servers is lost", () => {
     expect(await locks.mutex("a").run(({ held }) => held)).toBe(true);
   });
 
-  test("stopped: all who wait in one process are told in their time, and not one after the other", async () => {
+  test("stopped: all waiters of one process are told in their time, and not one after the other", async () => {
     const quorum = await Quorum.on(ports);
     const lease = await quorum.open({ ttl: "10s" }).mutex("a").acquire();
     const locks = quorum.open({ ttl: "500ms", wait: "60s" });
@@ -64,7 +64,7 @@ describe("a majority of servers is lost", () => {
     await quorum.nothingLeft("a", 3_000);
   });
 
-  test("flushed: the holder is told by its next renewal, and nobody is let in before its time is over", async () => {
+  test("flushed: the holder is told by its next renewal, and no other client is let in before its time is over", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "2s", fresh: false });
     await quorum
       .open({}, { fresh: true })
@@ -81,7 +81,7 @@ describe("a majority of servers is lost", () => {
     expect(next.token).toBeGreaterThan(lease.token);
   });
 
-  test("out of reach for the holder: it is told before anybody else is let in", async () => {
+  test("out of reach for the holder: it is told before another client is let in", async () => {
     const quorum = await Quorum.on(ports);
     const { locks, proxies } = await quorum.behind([0, 1, 2], { ttl: "1s" });
     const lease = await locks.mutex("a").acquire();

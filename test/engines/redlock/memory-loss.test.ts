@@ -12,7 +12,7 @@ const voters = await Voters.start();
 const { ports } = voters;
 
 describe("scenario S11: a server comes back without what it knew, and a client asks that never saw it before", () => {
-  /** A fixed lease on servers 0, 1 and 2 alone: with the vote of one of them, somebody else would have a majority. */
+  /** A fixed lease on servers 0, 1 and 2 alone: with the vote of one of them, another client would have a majority. */
   async function onThree(quorum: Quorum, ttl = 1_500): Promise<Lease> {
     const { locks, proxies } = await quorum.behind([3, 4]);
     for (const proxy of proxies) proxy.refuse();
@@ -21,12 +21,12 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     return lease;
   }
 
-  async function nobodyElseWhileHeld(quorum: Quorum, lease: Lease): Promise<void> {
+  async function noOtherWhileHeld(quorum: Quorum, lease: Lease): Promise<void> {
     let asked = 0;
     for (; lease.held; asked++) {
       const other = quorum.open({ ttl: "1s" });
       const got = await other.mutex("a").tryAcquire();
-      expect(got === null || !lease.held, "nobody else was let in").toBe(true);
+      expect(got === null || !lease.held, "no other client was let in").toBe(true);
       await other.close();
       await sleep(20);
     }
@@ -37,7 +37,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     const quorum = await Quorum.on(ports, { maxTtl: "2s" });
     const lease = await onThree(quorum);
     await voters.restartEmpty(2);
-    await nobodyElseWhileHeld(quorum, lease);
+    await noOtherWhileHeld(quorum, lease);
     expect((await quorum.held("a", { ttl: "1s" })).token).toBeGreaterThan(lease.token);
     await sleep(2_100);
     // It votes again: without it, these would be two of five.
@@ -69,7 +69,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     expect(lease.held).toBe(true);
   });
 
-  /** Somebody who knew the server, and has asked nothing while it was started anew: its client connects by itself. */
+  /** A client that knew the server, and has asked nothing while it was started anew: its client connects by itself. */
   async function idle(quorum: Quorum): Promise<Locks> {
     const locks = quorum.open({ ttl: "1s" });
     await locks.mutex("b").run(() => undefined);
@@ -132,7 +132,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     await Promise.all([waiting.close(), elsewhere.close()]);
   });
 
-  test("with older data, and its memory is full when somebody asks", async () => {
+  test("with older data, and its memory is full when a client asks", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "20s" });
     const waiting = await idle(quorum);
     const lease = await forgottenByOne(quorum);
@@ -142,7 +142,7 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     await isRefused(waiting, lease);
   });
 
-  test("whoever is refused by a majority keeps no vote of the rest", async () => {
+  test("a client that a majority refuses keeps no vote of the rest", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "20s" });
     const lease = await onThree(quorum);
     const others = quorum.open({ ttl: "20s" });
@@ -158,6 +158,6 @@ describe("scenario S11: a server comes back without what it knew, and a client a
     const lease = await onThree(quorum);
     await voters.at(2).process.restart();
     expect(await quorum.claims("a")).toEqual([1, 1, 1, 0, 0]);
-    await nobodyElseWhileHeld(quorum, lease);
+    await noOtherWhileHeld(quorum, lease);
   });
 });

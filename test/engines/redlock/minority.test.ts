@@ -23,7 +23,7 @@ describe("a minority of servers is lost", () => {
     expect(await next.release()).toBe(true);
   });
 
-  test("stopped: nobody waits for them, and what reaches them late is not left there", async () => {
+  test("stopped: no client waits for them, and what reaches them late is not left there", async () => {
     const quorum = await Quorum.on(ports);
     const locks = quorum.open({ ttl: "2s" });
     await locks.mutex("a").run(() => undefined);
@@ -42,7 +42,7 @@ describe("a minority of servers is lost", () => {
     expect(await locks.mutex("a").run((lease) => lease.token)).toBeGreaterThan(last);
   });
 
-  test("flushed: the holder keeps its lock, and nobody else gets it", async () => {
+  test("flushed: the holder keeps its lock, and no other client gets it", async () => {
     const quorum = await Quorum.on(ports, { maxTtl: "1s" });
     const lease = await quorum.open({ ttl: 900 }).mutex("a").acquire();
     await voters.flush(0, 1);
@@ -52,7 +52,7 @@ describe("a minority of servers is lost", () => {
       await sleep(150);
     }
     expect(lease.held).toBe(true);
-    // It has been renewed, and nobody gave it back to those who forgot it.
+    // It has been renewed, and the client did not give it back to the servers that forgot it.
     await expect.poll(() => quorum.claims("a")).toEqual([0, 0, 1, 1, 1]);
     expect(await lease.release()).toBe(true);
     expect(await others.mutex("a").run(({ token }) => token)).toBeGreaterThan(lease.token);

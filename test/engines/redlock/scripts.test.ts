@@ -70,7 +70,7 @@ describe("attempts", () => {
     expect(await release("me", 2)).toBe(0);
   });
 
-  test("what belongs to somebody else is touched by nobody", async () => {
+  test("a claim of another client is not touched", async () => {
     const [ticket] = await claim("me");
     expect(await release("other", 9)).toBe(0);
     expect(await settle("other", 1, Number(ticket) + 9)).toBe(0);
@@ -103,7 +103,7 @@ describe("tickets", () => {
     expect((await claim("me"))[0]).toBeGreaterThan(drawn + 5);
   });
 
-  test("who asks for one far ahead does not use up those of the others", async () => {
+  test("a client that asks for one far ahead does not use up those of the others", async () => {
     const [first = 0] = (await claim("me", { floor: 9e15 })).slice(1) as number[];
     expect(first).toBeLessThan(3e15);
   });
@@ -126,7 +126,7 @@ describe("a node that may have forgotten something", () => {
     expect(Number(leftUs)).toBeLessThan(MAX_TTL_MS * 1_000);
   });
 
-  test("after another start of the server it does not vote, as soon as somebody has it look", async () => {
+  test("after another start of the server it does not vote, as soon as a client has it look", async () => {
     const [since, agreed] = String(await client.get(BORN)).split(" ");
     await client.set(BORN, `${since} ${agreed} 0123456789`);
     expect(await claim("me", { verify: true })).toEqual(["young", MAX_TTL_MS * 1_000]);
@@ -154,7 +154,7 @@ describe("a node that may have forgotten something", () => {
     expect(await claim("me")).toEqual(["young", MAX_TTL_MS * 1_000]);
   });
 
-  test("the longer of two times counts, from its birth on, and who says the shorter one is told", async () => {
+  test("the longer of two times counts, from its birth on, and a client that says the shorter one is told", async () => {
     expect(await claim("me", { maxTtlMs: 2 * MAX_TTL_MS })).toMatchObject({ 0: "granted" });
     expect(await claim("other", { maxTtlMs: MAX_TTL_MS })).toEqual(["max-ttl", 2 * MAX_TTL_MS]);
   });
@@ -191,7 +191,7 @@ describe("a node that was never asked", () => {
   });
 });
 
-test("whoever is refused while waiting is rung once, when the lock is given back", async () => {
+test("a waiter that was refused is notified once, when the lock is given back", async () => {
   const listener = client.duplicate();
   const heard: string[] = [];
   listener.on("message", (_: string, message: string) => heard.push(message));
@@ -207,7 +207,7 @@ test("whoever is refused while waiting is rung once, when the lock is given back
   listener.disconnect();
 });
 
-test("while the server's memory is full nobody is let in, and a lock is kept and given back", async () => {
+test("while the server's memory is full no client is let in, and a lock is kept and given back", async () => {
   const [ticket] = await claim("me", { ttlUs: 30 * SECOND_US });
   await client.config("SET", "maxmemory", "1");
   expect((await claim("other"))[0]).toBe("refused");

@@ -10,7 +10,7 @@ afterAll(() => servers.stop());
 
 const isSettling = (chunk: Buffer) => chunk.includes(SCRIPTS.settle.sha);
 
-test("a token is greater than all before also for who asks again because its second phase has failed", async () => {
+test("a token is greater than all before also for a client that asks again because its second phase has failed", async () => {
   const quorum = await Quorum.on(servers.ports);
   const one = { ...request, ttlMs: 30_000, id: "one" };
   const two = { ...request, ttlMs: 30_000, id: "two" };
@@ -48,7 +48,7 @@ test("a token is greater than all before also for who asks again because its sec
   for (const held of underWay) await held?.deliver();
   const before = await asked;
   await first.backend.release(one).catch(() => undefined);
-  // It asks again, and has just those who still have what it had then.
+  // It asks again, and has just the servers that still have what it had then.
   at2?.refuse();
   for (const proxy of [at0, at1, at4]) proxy?.heal();
   let after: Answer | undefined;

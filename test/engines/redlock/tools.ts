@@ -37,7 +37,7 @@ export const request: ClaimRequest = {
   note: "",
 };
 
-/** The head of a lock that somebody has held for a moment, and holds for ever. */
+/** The head of a lock that a client has held for a moment, and holds for ever. */
 export const voteOf = (id: string): string =>
   `1\n${id} 1 1 ${Date.now()}000 0 9000000000000000 ${WHOLE} 0 0 [{},""]`;
 
@@ -104,7 +104,7 @@ export class Quorum {
     return lockKeys(this.prefix, name)[0];
   }
 
-  /** Makes a server believe that somebody has its vote. */
+  /** Makes a server believe that a client has its vote. */
   async plant(place: number, name: string, head: string): Promise<void> {
     await askRedis(this.ports[place] ?? 0, "SET", this.headOf(name), head);
   }

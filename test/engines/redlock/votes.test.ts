@@ -30,7 +30,7 @@ describe.each([3, 4, 5])("with %i servers, clients that take each other's votes"
     await Promise.all(grants);
   });
 
-  test("of those who only try, all at the same time, one gets the free lock", async () => {
+  test("of callers that only try, all at the same time, one gets the free lock", async () => {
     const quorum = await Quorum.on(ports);
     const clients = Array.from({ length: 5 }, () => quorum.open());
     await Promise.all(clients.map((locks) => locks.inspect("a")));
@@ -98,7 +98,7 @@ test("a vote that comes when the holder has left again keeps the server for its 
   expect(await quorum.claims("a")).toEqual([1, 1, 1]);
 });
 
-test("who only tries while votes are split gives up before what it may get is worth nothing", async () => {
+test("a caller that only tries while votes are split gives up before what it may get is worth nothing", async () => {
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const locks = quorum.open();
   await locks.mutex("a").run(() => undefined);
@@ -114,7 +114,7 @@ test("who only tries while votes are split gives up before what it may get is wo
   expect(Math.min(...tookMs)).toBeLessThan(120);
 });
 
-test("who does not want it any more asks no further while votes are split", async () => {
+test("a caller that does not want it any more asks no further while votes are split", async () => {
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const backend = quorum.backend();
   await backend.claim({ ...request, name: "b" });
@@ -129,7 +129,7 @@ test("who does not want it any more asks no further while votes are split", asyn
   expect((await requests()) - before).toBeLessThanOrEqual(6);
 });
 
-test("readers of one process who come together are let in together", async () => {
+test("readers of one process that come together are let in together", async () => {
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const backend = quorum.backend();
   const read = async (id: string) => {
@@ -150,7 +150,7 @@ test("readers of one process who come together are let in together", async () =>
   expect(performance.now() - startedAt).toBeLessThan(700);
 });
 
-test("where enough servers answer, but not the same, nobody is told that too few can be relied on", async () => {
+test("where enough servers answer, but not the same, no caller is told that too few can be relied on", async () => {
   const quorum = await Quorum.on(servers.ports.slice(0, 3));
   const backend = quorum.backend({ timeout: 200 });
   await backend.claim(request);

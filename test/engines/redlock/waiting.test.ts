@@ -8,7 +8,7 @@ import { Quorum, request, urlOf, voteOf } from "./tools.js";
 const servers = await startRedisServers(3);
 afterAll(() => servers.stop());
 
-test("whoever finds that some servers have let go asks again soon, and the more seldom the longer that lasts", async () => {
+test("a waiter that finds that some servers have let go asks again soon, and the more seldom the longer that lasts", async () => {
   const quorum = await Quorum.on(servers.ports);
   const backend = quorum.backend();
   const waits = { ...request, queue: true };
@@ -24,7 +24,7 @@ test("whoever finds that some servers have let go asks again soon, and the more 
   expect(Math.max(...gapsMs)).toBeGreaterThan(200);
 });
 
-test("nobody sleeps beyond the moment at which what is in the way runs out", () => {
+test("no waiter sleeps beyond the moment at which what is in the way runs out", () => {
   const line = new LocalQueue(() => () => undefined);
   line.watch("a", "me", () => undefined);
   expect(line.enter("a", "me")).toBe(true);
@@ -51,14 +51,14 @@ test("it is told also of a server that is heard when the others have refused", a
   await expect.poll(() => rings).toBeGreaterThan(before);
 });
 
-test("a ring that comes before all servers have refused is heard", async () => {
+test("a notification that comes before all servers have refused is heard", async () => {
   const quorum = await Quorum.on(servers.ports);
   const { backend, proxies } = await quorum.backendBehind([0, 1, 2]);
   await backend.claim({ ...request, name: "b" });
   let rings = 0;
   const waits = { ...request, id: "waits", queue: true };
   backend.watch(waits, () => rings++);
-  // Once it listens, it rings; and where it listens is not delayed.
+  // Once it listens, it notifies; and where it listens is not delayed.
   await expect.poll(() => rings).toBeGreaterThan(0);
   const listeners = await Promise.all(servers.ports.map((port) => listenersAt(port, quorum.prefix)));
   const holder = await quorum.open().mutex("a").acquire();

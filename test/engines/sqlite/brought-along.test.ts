@@ -64,7 +64,7 @@ function brought(make: Bring): void {
     expect(await released).toBe(true);
   });
 
-  test("somebody else's transaction on the file is waited for, for as long as was said", async () => {
+  test("a transaction of another connection on the file is waited for, for as long as was said", async () => {
     const file = await newFile();
     const backend = open({ database: bring(file), busyTimeout: "100ms" });
     await grantedTicket(backend, "x", "id-1");

@@ -172,7 +172,7 @@ describe("what libsql does to a statement that found the file busy", () => {
 });
 
 describe("a file that is deleted while it is in use", () => {
-  test("its claims are gone for everybody, and the next ones meet in the new file", async () => {
+  test("its claims are gone for all processes, and the next ones meet in the new file", async () => {
     const file = await newFile();
     const [one, two] = [open({ file }), open({ file })];
     const first = await grantedTicket(one, "x", "id-1");
@@ -184,7 +184,7 @@ describe("a file that is deleted while it is in use", () => {
     expect((await one.claim(request("x", "id-3"))).state).toBe("waiting");
   });
 
-  test("one that goes while it is being opened locks nobody out, so it is opened again", async () => {
+  test("one that goes while it is being opened locks no other process out, so it is opened again", async () => {
     const file = await newFile();
     const byLibsql = () => open({ file, library: "libsql" });
     await grantedTicket(byLibsql(), "before", "id-0");

@@ -7,7 +7,7 @@ import { FileWatch } from "#lib/backends/sqlite/file-watch.js";
 import { LockFile } from "#lib/backends/sqlite/lock-file.js";
 import { newFile } from "./tools.js";
 
-test("whoever waited before a file was opened anew is looked after when its log moves", async () => {
+test("the claims of waiters from before a file was opened anew are looked at when its log moves", async () => {
   const log = await newFile();
   await writeFile(log, "");
   let looks = 0;

@@ -30,7 +30,7 @@ describe("listing by prefix", () => {
     expect((await names(backend, "")).sort()).toEqual([...all].sort());
   });
 
-  test("a long list comes complete, in order, and without those who left", async () => {
+  test("a long list comes complete, in order, and without the claims that left", async () => {
     const backend = open({ file: await newFile() });
     const all = Array.from({ length: 300 }, (_, n) => `n:${String(n).padStart(3, "0")}`);
     for (const name of all) await grantedTicket(backend, name, "id");
@@ -49,7 +49,7 @@ describe("notifications", () => {
     return { backend, ring, unwatch, answer };
   }
 
-  test("a release through the same backend rings the next waiter within the same turn", async () => {
+  test("a release through the same backend notifies the next waiter within the same turn", async () => {
     const file = await newFile();
     await grantedTicket(open({ file }), "x", "holder");
     const { backend, ring } = await waiter(file);
@@ -60,7 +60,7 @@ describe("notifications", () => {
     expect(ring.mock.calls).toEqual([[undefined]]);
   });
 
-  test("a release elsewhere rings only the one who is let in", async () => {
+  test("a release elsewhere notifies only the waiter that is let in", async () => {
     const file = await newFile();
     const holder = open({ file });
     await grantedTicket(holder, "x", "holder");
@@ -74,7 +74,7 @@ describe("notifications", () => {
     expect((await next.backend.claim(request("x", "next"))).state).toBe("granted");
   });
 
-  test("whoever learns that a claim ahead has expired lets all in who fit, also those nobody rang", async () => {
+  test("a waiter that learns that a claim ahead has expired lets all claims in that fit, also those not notified", async () => {
     const file = await newFile();
     const dead = open({ file });
     await grantedTicket(dead, "x", "dead", { weight: 2, capacity: 2, ttlMs: 100 });
@@ -106,7 +106,7 @@ describe("notifications", () => {
     });
   });
 
-  test("the file itself gives the hint: without any timer, waiters are rung, again and again", async () => {
+  test("the file itself gives the hint: without any timer, waiters are notified, again and again", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout"] });
     onTestFinished(() => void vi.useRealTimers());
     const file = await newFile();
@@ -124,7 +124,7 @@ describe("notifications", () => {
     }
   });
 
-  test("who no longer watches is not rung", async () => {
+  test("a waiter that no longer watches is not notified", async () => {
     const file = await newFile();
     const holder = open({ file });
     await grantedTicket(holder, "x", "holder");

@@ -72,7 +72,7 @@ describe("idle names", () => {
     });
   });
 
-  test("they are kept before it is over, and as long as somebody holds them", async () => {
+  test("they are kept before it is over, and as long as a holder holds them", async () => {
     const file = await newFile();
     const holder = open({ file });
     await grantedTicket(holder, "held", "id");
@@ -110,7 +110,7 @@ describe("idle names", () => {
     await vi.waitFor(() => expect((left.get() as { n: number }).n).toBeLessThan(700));
   });
 
-  test("a claim that a crashed process left behind is dropped, although nobody asks for its name", async () => {
+  test("a claim that a crashed process left behind is dropped, although no process asks for its name", async () => {
     const file = await newFile();
     const crashed = open({ file });
     await grantedTicket(crashed, "abandoned", "id", { ttlMs: 20 });

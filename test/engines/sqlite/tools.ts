@@ -26,7 +26,7 @@ export function open(options: SqliteOptions): Backend {
   return backend;
 }
 
-/** The file as anybody else would open it. */
+/** The file as another program would open it. */
 export function openRaw(file: string): SqliteDatabase {
   const db = openDatabase(file);
   db.exec("PRAGMA busy_timeout = 1000");

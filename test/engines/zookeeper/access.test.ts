@@ -43,7 +43,7 @@ async function failureOf(locks: Locks): Promise<Error> {
 }
 
 describe("users and rights", () => {
-  test("with a user and a password, nobody else can touch what we make", async () => {
+  test("with a user and a password, no other user can touch what we make", async () => {
     const prefix = "guarded";
     const [ada, same] = [1, 2].map(() => open({ url: withUser("ada", SECRET), prefix }));
     const lease = await (ada as Locks).mutex(name).acquire({ note: "mine" });
@@ -85,7 +85,7 @@ describe("users and rights", () => {
     expect((await failureOf(open({ url: `${server.url}/office/shop` }))).message).toContain("NoAuth");
   });
 
-  test("acl: open lets everybody in, though there is a user", async () => {
+  test("acl: open lets every user in, though there is a user", async () => {
     const prefix = "shared";
     await open({ url: withUser("ada", SECRET), prefix, acl: "open" })
       .mutex(name)
@@ -137,7 +137,7 @@ describe("users and rights", () => {
 });
 
 describe("servers that do not answer", () => {
-  test("nobody listens: it says so", async () => {
+  test("no server listens: it says so", async () => {
     const url = `zookeeper://ada:${SECRET}@127.0.0.1:${await freePort()}`;
     const error = await failureOf(open({ url }));
     expect(error).toMatchObject({ retryable: true });

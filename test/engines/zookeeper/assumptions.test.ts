@@ -83,7 +83,7 @@ describe("what the code relies on", () => {
     const before = await connect(first);
     await before.wire.send(node("/three", MODE.container));
     const after = await moved(second, before);
-    // As if it had been on its way all the time: nobody has closed this connection.
+    // As if it had been on its way all the time: neither side has closed this connection.
     await expect(before.wire.send(node("/three/late"))).rejects.toThrow(/SessionMoved|closed/);
     await after.wire.send(node("/three/own"));
     expect(await after.wire.send(getChildren("/three"))).toEqual(["own"]);

@@ -69,7 +69,7 @@ describe("cells in ZooKeeper", () => {
     const cut = join(folder, "cut");
     const cutting = proxy.cutBeforeReply((data) => data.includes("changed")).then(() => writeFile(cut, ""));
     // It stands still from the moment it has sent the change until its server has closed the connection; then it
-    // sends something else before it reads, and learns that this has reached nobody.
+    // sends something else before it reads, and learns that this has not reached the server.
     const { out, err } = await start(`
       import { existsSync } from "node:fs";
       import { Socket } from "node:net";

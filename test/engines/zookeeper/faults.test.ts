@@ -33,7 +33,7 @@ function open(nodes: readonly Endpoint[] = ensemble.nodes, options: LocksOptions
   return locks;
 }
 
-/** Who leads, once all three are there. */
+/** The server that leads, once all three are there. */
 async function roles(): Promise<{ leader: ZooKeeperNode; followers: [ZooKeeperNode, ZooKeeperNode] }> {
   for (;;) {
     const modes = await Promise.all(ensemble.nodes.map((node) => node.mode().catch(() => "away")));
@@ -213,7 +213,7 @@ describe("partitions", () => {
     await expectOrderlySuccession(open([lonely]), open([leader, third]), () => cut(lonely, [leader]));
   });
 
-  test("scenario S14: a minority is cut off, with its client; there nobody is let in", async (context) => {
+  test("scenario S14: a minority is cut off, with its client; there no client is let in", async (context) => {
     if (network === undefined) return context.skip("needs root, and network namespaces");
     const { leader, followers } = await roles();
     const [lonely, third] = followers;

@@ -143,7 +143,7 @@ test("an operator can take the lock away from Curator, too", async () => {
   expect(await locks.mutex(name).tryAcquire()).not.toBe(null);
 });
 
-test("a node that looks like a claim but belongs to no session is in nobody's way", async () => {
+test("a node that looks like a claim but belongs to no session blocks no claim", async () => {
   const locks = open();
   const client = await TestClient.open(server.url);
   // Held, so that the node of the name stays.

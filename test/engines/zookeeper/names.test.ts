@@ -10,7 +10,7 @@ import {
 } from "#lib/backends/zookeeper/names.js";
 import { WHOLE } from "#lib/core/claim.js";
 
-/** Characters that mean something to somebody on the way. */
+/** Characters that mean something to the server or to a client. */
 const odd = fc.constantFrom(
   ..."aZ0:-_%/.\\ é",
   "e\u0301",

@@ -6,11 +6,11 @@ const node = (id: string, sequence: number) => `_c_${id}-1of1-lock-${`${sequence
 const nodes = (claims: readonly { readonly node: string }[] | undefined) =>
   claims?.map((claim) => claim.node);
 
-describe("who stands before a claim", () => {
+describe("the claims ahead of a claim", () => {
   const all = [node("a", 1), node("b", 2), node("c", 3), node("b", 4), node("d", 5)];
   const line = readClaims(all);
 
-  test("all who came earlier", () => {
+  test("all claims that came earlier", () => {
     const found = aheadOf(line, { id: "c", node: node("c", 3) });
     expect(nodes(found?.ahead)).toEqual(all.slice(0, 2));
     expect(found?.orphans).toEqual([]);
@@ -22,7 +22,7 @@ describe("who stands before a claim", () => {
     expect(nodes(found?.orphans)).toEqual([node("b", 2)]);
   });
 
-  test("nobody knows, if it is not in line", () => {
+  test("unknown, if the claim is not in the queue", () => {
     expect(aheadOf(line, { id: "e", node: node("e", 6) })).toBe(undefined);
     expect(aheadOf(line, { id: "b", node: node("b", 7) })).toBe(undefined);
   });

@@ -116,7 +116,7 @@ describe("how long a session lasts", () => {
 
 describe("minHold", () => {
   test.each(["right after the grant", "right after the release"])(
-    "nobody is let in earlier, though the process dies %s",
+    "no waiter is let in earlier, though the process dies %s",
     async (when) => {
       const holder = await worker({ ttl: 600 });
       const { lease } = await holder.acquire(name, { minHold: "2s" });
@@ -132,7 +132,7 @@ describe("minHold", () => {
 });
 
 describe("nodes of ours that others delete", () => {
-  test("the session goes on when somebody has deleted its nodes", async () => {
+  test("the session goes on when another program has deleted its nodes", async () => {
     const locks = open({ ttl: "3s" });
     const lease = await locks.mutex(name).acquire();
     const client = await TestClient.open(server.url, 5_000);

@@ -38,7 +38,7 @@ export class TestClient {
   }
 
   /**
-   * In one step, as nobody may be let in by the first half of it. Once a minute the server removes empty containers,
+   * In one step, as no waiter may be let in by the first half of it. Once a minute the server removes empty containers,
    * one after the other: then it takes some time.
    */
   async removeAll(path: string): Promise<void> {

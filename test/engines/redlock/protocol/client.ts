@@ -6,7 +6,7 @@ export type Action = (state: State, client: Client, index: number, plan: Plan) =
 /** What a client can do next. */
 export function actionsOf(client: Client, index: number, { now }: State, plan: Plan): Action[] {
   const { phase, trustedUntil, renewals } = client;
-  // Who gives up for good is like one whose messages are lost.
+  // A client that gives up for good is like one whose messages are lost.
   const again = isLast(client, index, plan) ? [] : [giveUp];
   switch (phase) {
     case "idle":

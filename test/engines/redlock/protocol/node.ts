@@ -10,7 +10,7 @@ export function deliver(state: State, [kind, index, at, attempt, value]: Message
   switch (kind) {
     case "claim": {
       const young = state.now < node.bornAt + plan.ttl && plan.mistake !== "restarted nodes vote at once";
-      // Who is refused may as well hear nothing: it can give up at any time.
+      // A client that is refused may as well hear nothing: it can give up at any time.
       if (own === undefined ? claim !== undefined || young : attempt < own.attempt) return;
       const drawn = Math.max(node.last + 1, state.now + (plan.skews[at] ?? 0));
       const ticket = plan.tickets ? (own?.ticket ?? drawn) : 1;

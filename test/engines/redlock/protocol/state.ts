@@ -1,7 +1,7 @@
 // The protocol of a quorum as a machine of small states, for an exhaustive search: what clients and nodes do,
 // in every order, with messages that arrive late or never. What a majority amounts to is the engine's own code.
 //
-// Requests are messages on their way. Replies are not: what nodes have said lies there, and whoever decides
+// Requests are messages on their way. Replies are not: what nodes have said lies there, and a client that decides
 // something takes any part of it for what has arrived. That is the same, and far fewer states.
 
 /** Times are whole numbers; one claim of one id per client, in attempts. */

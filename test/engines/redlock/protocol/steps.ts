@@ -54,7 +54,7 @@ function forgetThePast({ nodes, clients, now }: State, plan: Plan): void {
 }
 
 /**
- * What can change nothing any more, at whatever time it arrives, need not arrive. Nor what somebody asks who is
+ * What can change nothing any more, at whatever time it arrives, need not arrive. Nor what a client asks that is
  * done: that would be in the others' way, as if their own messages to that node were lost.
  */
 function matters({ nodes, clients, messages, now }: State, [kind, index, at, attempt]: Message): boolean {
