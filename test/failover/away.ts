@@ -33,7 +33,7 @@ const COUNT_EVERY_MS = 250;
 export async function expectBoundedWhileAway(hanging: HangingServer): Promise<void> {
   const { engine, url } = hanging;
   const byUrl = {
-    module: new URL(`../support/${engine}-backend.mjs`, import.meta.url).href,
+    module: new URL(`../engines/${engine}/worker-backend.mjs`, import.meta.url).href,
     args: { url: url(BY_URL), prefix: "away_by_url" },
   };
   const byPool = {

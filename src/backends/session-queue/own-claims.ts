@@ -19,6 +19,8 @@ export abstract class OwnClaim {
   left = false;
   /** To be removed as soon as the servers can be reached. */
   unwanted = false;
+  /** The removal that is under way, or that has succeeded. */
+  removal: Promise<boolean> | undefined;
   /** The metadata that the servers were last sent. */
   written: Buffer | undefined;
   stopWatching: () => void = () => {};

@@ -35,14 +35,26 @@ export class Releases<C extends OwnClaim> {
 
   async remove(claim: C): Promise<boolean> {
     claim.unwanted = true;
-    const found = await this.#driver.remove(claim);
+    const found = await this.#removeOnce(claim);
     this.#claims.forget(claim);
     return found;
   }
 
+  /**
+   * One removal of a claim at a time, and none after one that has succeeded: it could delete what a later request of the
+   * same id has made in its place.
+   */
+  #removeOnce(claim: C): Promise<boolean> {
+    claim.removal ??= this.#driver.remove(claim).catch((error: unknown) => {
+      claim.removal = undefined;
+      throw error;
+    });
+    return claim.removal;
+  }
+
   /** For a claim that was given up, while a request to make it may be under way, or it may be there unseen. */
   removeInBackground(claim: C): void {
-    this.#driver.remove(claim).catch(() => this.#tryAgain(claim, true));
+    this.#removeOnce(claim).catch(() => this.#tryAgain(claim, true));
   }
 
   /** If this process ends meanwhile, the servers keep it; while the process runs, it is removed to the moment. */
@@ -58,7 +70,8 @@ export class Releases<C extends OwnClaim> {
 
   /**
    * A claim that could not be removed would last as long as its session, which other claims may keep: tried until it
-   * is, but not before its minimal time is over.
+   * is, but not before its minimal time is over. Where the driver tries again by itself, it does so for claims that
+   * are unwanted, and within its minimal time a claim is not.
    */
   #tryAgain(claim: C, unused: boolean): void {
     if (claim.session.gone) {
@@ -66,9 +79,9 @@ export class Releases<C extends OwnClaim> {
       return;
     }
     const pauseMs = this.#driver.retryMs(claim);
-    if (pauseMs === undefined) return;
     const restMs = unused ? 0 : claim.heldUntilMs() - nowMs();
-    this.timers.later(Math.max(pauseMs, restMs), () => {
+    if (pauseMs === undefined && claim.unwanted) return;
+    this.timers.later(Math.max(pauseMs ?? 0, restMs), () => {
       this.remove(claim).catch(() => this.#tryAgain(claim, unused));
     });
   }

@@ -65,6 +65,12 @@ export class SessionQueue<C extends OwnClaim, L extends ListedClaim> {
   async claim(request: ClaimRequest, askedMs = nowMs()): Promise<Answer> {
     const { id, ticket } = request;
     const claim = this.claims.get(id);
+    if (claim?.unwanted) {
+      // It was refused, and its removal failed: the same request again must not find it, and be granted by it.
+      if (claim.session.gone) this.claims.forget(claim);
+      else await this.releases.remove(claim);
+      return this.claim(request, askedMs);
+    }
     if (claim?.ticket === undefined) {
       return ticket === undefined ? this.#enter(request, askedMs) : this.#driver.goneOf(id);
     }

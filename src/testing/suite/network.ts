@@ -138,6 +138,30 @@ export const network = onWires([
     },
   },
   {
+    name: "minHold: a release in a long outage ends the claim when its time is over",
+    waits: true,
+    async run(bench) {
+      const name = bench.name();
+      const minHoldMs = 5_000;
+      const { locks, proxy } = await bench.proxied({ ttl: "1500ms" });
+      const next = await bench.opened();
+      const lease = await locks.mutex(name).acquire({ minHold: minHoldMs });
+      const grantedAt = performance.now();
+      proxy.refuse();
+      await lease.release().catch(() => undefined);
+      // Longer than a release is tried again for, which is one ttl.
+      await sleep(grantedAt + minHoldMs - 500 - performance.now());
+      proxy.heal();
+      await next.mutex(name).acquire({ wait: "20s" });
+      const heldMs = performance.now() - grantedAt;
+      const { expiryGranularityMs } = next.guarantees;
+      assert(
+        heldMs <= minHoldMs + expiryGranularityMs + SLACK_MS * 2,
+        `the next one came after ${heldMs} ms`,
+      );
+    },
+  },
+  {
     name: "an answer that took longer than the ttl is never a lease",
     async run(bench) {
       const { locks, proxy } = await bench.proxied({ ttl: TTL_MS });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks, type Locks } from "locktender";
+import type { Backend, ClaimRequest } from "locktender/engine-kit";
 import { etcd } from "locktender/etcd";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -57,4 +58,56 @@ describe("a request is delivered when it was asked again long ago", () => {
     expect(lease.held).toBe(false);
     expect(next.token).toBeGreaterThan(lease.token);
   });
+});
+
+describe("a claim is refused, and its removal is not answered", () => {
+  const request = (id: string, capacity: number): ClaimRequest => ({
+    name: "refused",
+    id,
+    weight: 1,
+    capacity,
+    ttlMs: 3_000,
+    fixed: false,
+    minHoldMs: 0,
+    queue: true,
+    maxWaiters: undefined,
+    ticket: undefined,
+    owner: { instance: "test", host: "here", pid: 1 },
+    note: "",
+  });
+
+  function backend(url: string): Backend {
+    const made = etcd({ url, timeout: "500ms" });
+    onTestFinished(() => made.close());
+    return made;
+  }
+
+  test.each(["is lost on the way", "is carried out, and its answer is lost"])(
+    "the removal %s",
+    async (fate) => {
+      const [slow, other] = [backend(`etcd://${proxy.host}:${proxy.port}`), backend(server.url)];
+      const id = `slow ${fate}`.replaceAll(/\W+/g, "-");
+      const holders = [`first-${id}`, `second-${id}`];
+      for (const holder of holders) expect((await other.claim(request(holder, 2))).state).toBe("granted");
+      // The first request with this id makes the claim, the second one removes it.
+      const match = nth(2, "refused");
+      const held = fate.startsWith("is lost") ? proxy.holdBack(match) : undefined;
+      const cut = held === undefined ? proxy.cutBeforeReply(match) : undefined;
+      await expect(slow.claim(request(id, 3))).rejects.toMatchObject({ code: "backend", retryable: true });
+      await (held?.caught ?? cut);
+      proxy.dropAll();
+      // As core does: the same request again. Two of three permits would be free, but there are only two in all.
+      const again = () => slow.claim(request(id, 3)).catch((error: unknown) => error as Error);
+      await expect.poll(again, { timeout: 5_000 }).toMatchObject({ state: "capacity-mismatch", capacity: 2 });
+      for (const holder of holders) expect(await other.release({ name: "refused", id: holder })).toBe(true);
+      // Now it is free: what is granted stays, whatever was still to be removed.
+      expect((await slow.claim(request(id, 3))).state).toBe("granted");
+      await sleep(2_000);
+      const ids: string[] = [];
+      for await (const { claims } of other.list({ name: "refused" }))
+        ids.push(...claims.map((claim) => claim.id));
+      expect(ids).toEqual([id]);
+      await slow.release({ name: "refused", id });
+    },
+  );
 });
