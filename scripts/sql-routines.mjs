@@ -112,7 +112,7 @@ export function parseRoutine(file, text, shared) {
       }
     };
     const needs = (text) => {
-      for (const [, name] of text.matchAll(/(?<![:\w]):([a-z_]+)\b/g))
+      for (const [, name] of text.matchAll(/(?<![:\w]):([a-z]\w*)/g))
         if (!variables.has(name)) block.fail(`:${name} is used before it is set`);
     };
     if (query !== undefined) block.fail("nothing can follow the answer");

@@ -48,7 +48,8 @@ export interface FaultProxy {
   blackhole(direction: Direction | "both"): void;
   /**
    * Forwards the next request that matches, and destroys its connection in place of passing the reply on.
-   * Resolves when that was done, and rejects if nothing matches within `trapMs`. The first bytes to come back count as the reply: do not pipeline before it.
+   * Resolves when that was done, and rejects if nothing matches within `trapMs`. The first bytes to come back count
+   * as the reply: do not pipeline before it.
    */
   cutBeforeReply(match?: ChunkMatch): Promise<void>;
   /**

@@ -18,6 +18,7 @@ const NEEDS = {
   cells: "cells",
   kinds: "other kinds of locks than the mutex",
   disguises: "other kinds, used as a mutex",
+  leftovers: "a count of what is left behind",
 } as const satisfies Partial<Record<keyof Harness, string>>;
 
 const LOADED = await Promise.all(
@@ -29,6 +30,8 @@ function reasonsOf(harness: Harness): Map<string, string> {
   for (const [need, words] of Object.entries(NEEDS)) {
     const given = harness[need as keyof typeof NEEDS];
     if (given !== undefined && "skip" in given) found.set(words, given.skip);
+    else if (given === undefined && need === "leftovers")
+      found.set(words, "its harness does not say how to count");
   }
   return found;
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { RESULTS_VARIABLE, readResults } from "../failover/results.js";
 import { ensurePrograms } from "../servers/programs.js";
 import { TEST_PROGRAMS } from "../servers/test-programs.js";
+import { SAFETY } from "../support/safety.mjs";
 import { writeFailovers } from "./failover-tables.js";
 import { JOBS, type Job, type Prepared } from "./jobs.js";
 import { closingLine, type Outcome, runJob } from "./run-job.js";
@@ -121,17 +122,24 @@ async function runAll(
 
 /**
  * Tests measure time, and another job runs beside each. One that failed is run again with the machine to itself, and
- * that outcome counts; the first one stays in the output. Failovers are not: two holders, seen once, are a defect.
+ * that outcome counts; the first one stays in the output. Failovers, histories and the model are not: two holders,
+ * seen once, are a defect.
  */
 async function repeatAlone(outcomes: Map<Selected, Outcome>): Promise<void> {
   const failed = [...outcomes].filter(([, outcome]) => outcome.failed > 0);
   if (failed.length > MOST_REPEATED) return;
-  for (const [one] of failed.filter(([{ job }]) => job.group !== "failovers")) {
+  const mayRepeat = ({ job }: Selected, { output }: Outcome) =>
+    job.group !== "failovers" && !failedFiles(output).some((file) => SAFETY.test(file));
+  for (const [one] of failed.filter(([one, outcome]) => mayRepeat(one, outcome))) {
     const outcome = await runJob(one.prepared);
     outcomes.set(one, outcome);
     console.log(`once more, alone: ${inWords(one, outcome)}`);
     if (outcome.failed > 0) console.log(outcome.output);
   }
+}
+
+function failedFiles(output: string): readonly string[] {
+  return [...output.matchAll(/^ FAIL {2}(\S+)/gm)].map(([, file = ""]) => file);
 }
 
 function inWords({ job, prepared }: Selected, { passed, failed, skipped, seconds }: Outcome): string {

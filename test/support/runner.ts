@@ -47,7 +47,7 @@ export const otherKinds = (shownBy: string) => ({
 
 /**
  * In `npm test` the cases of the mutex run by a mutex on every engine; by the other kinds of locks, whose claims are
- * the same but for two numbers, on memory, SQLite and Redis. The matrix runs all of them on every engine.
+ * the same but for two numbers, on memory, SQLite and Redis. The matrix runs all of them on every engine that has a queue.
  */
 export const everydayRunner: Runner =
   process.env.LOCKTENDER_TESTS === "everyday"

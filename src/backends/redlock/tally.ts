@@ -1,4 +1,4 @@
-// What a majority has decided. Pure: the model check in test/quorum explores what follows from it.
+// What a majority has decided. Pure: the model check in test/engines/redlock explores what follows from it.
 
 /** A grant needs this many votes: two sets of them always have a node in common. */
 export function majorityOf(nodes: number): number {

@@ -6,6 +6,7 @@ import { conformance } from "locktender/testing";
 import { afterAll } from "vitest";
 import { notHere, runner } from "../../support/runner.js";
 import { betterSqlite3, NOT_INSTALLED } from "./better-sqlite3.js";
+import { sqliteHarness } from "./harness.js";
 
 const Database = betterSqlite3();
 const ENGINE = "sqlite by better-sqlite3";
@@ -27,13 +28,13 @@ if (Database === undefined) {
     rmSync(folder, { recursive: true, force: true });
   });
   conformance(runner, {
+    ...sqliteHarness(file),
     engine: ENGINE,
     open: () => sqlite({ database: open() }),
     processes: {
       module: new URL("./worker-backend.mjs", import.meta.url).href,
       args: { brought: "better-sqlite3", file },
     },
-    network: { skip: "a file is not reached over a network" },
     async wipe() {
       open().exec("DELETE FROM claims; DELETE FROM resources");
     },
