@@ -47,8 +47,8 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     edits: [
       {
         file: "backends/session-queue/release.js",
-        find: "Math.max(pauseMs, restMs)",
-        replace: "pauseMs",
+        find: "Math.max(pauseMs ?? 0, restMs)",
+        replace: "pauseMs ?? 0",
       },
     ],
     caughtBy: [ETCD, "minHold: a release in an outage lets no waiter in earlier"],
@@ -66,6 +66,27 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
       "test/engines/etcd/sessions.test.ts",
       "a release at the end of minHold that fails is tried again",
     ],
+  },
+  {
+    name: "etcd: a claim is removed once more after its removal",
+    edits: [
+      { file: "backends/session-queue/release.js", find: "claim.removal ??=", replace: "claim.removal =" },
+    ],
+    caughtBy: [
+      "test/engines/etcd/late-requests.test.ts",
+      "the removal is carried out, and its answer is lost",
+    ],
+  },
+  {
+    name: "ZooKeeper: a release within minHold that fails is forgotten",
+    edits: [
+      {
+        file: "backends/session-queue/release.js",
+        find: "if (pauseMs === undefined && claim.unwanted)",
+        replace: "if (pauseMs === undefined)",
+      },
+    ],
+    caughtBy: ["test/engines/zookeeper/conformance.test.ts", "minHold: a release in a long outage"],
   },
   {
     name: "ZooKeeper: a session kept by reads",
