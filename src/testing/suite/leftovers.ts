@@ -37,6 +37,15 @@ function watching(watched: Set<string>): (backend: Backend) => Backend {
   });
 }
 
+/** Closes the connection in the middle of a case, and also if the case fails before. */
+async function withConnection(backend: Backend, work: (backend: Backend) => Promise<void>): Promise<void> {
+  try {
+    await work(backend);
+  } finally {
+    await backend.close();
+  }
+}
+
 /** Claims that are released, and others whose process is gone: holders alone, and holders with a waiter. */
 async function leaveBehind(backend: Backend, bench: Bench): Promise<void> {
   const { queueing } = backend.traits;
@@ -49,7 +58,15 @@ async function leaveBehind(backend: Backend, bench: Bench): Promise<void> {
     assert.equal((await backend.claim(contended)).state, "granted");
     if (queueing) assert.equal((await backend.claim(claimOf(contended.name, TTL_MS, true))).state, "waiting");
   }
-  await backend.close();
+}
+
+/** Engines clean up in the course of ordinary work: here at one name that stays in use. */
+async function workFor(ms: number, backend: Backend, name: string): Promise<void> {
+  for (const untilMs = performance.now() + ms; performance.now() < untilMs; await sleep(20)) {
+    const request = claimOf(name, TTL_MS);
+    assert.equal((await backend.claim(request)).state, "granted");
+    await backend.release(request);
+  }
 }
 
 const numberOfTimers = () => process.getActiveResourcesInfo().filter((type) => type === "Timeout").length;
@@ -63,18 +80,11 @@ export const leftovers: readonly Case[] = [
       const place = bench.harness.leftovers;
       assert(place !== undefined && "count" in place);
       const { retentionMs = 0, kept = { number: 0, why: "" } } = place;
-      await leaveBehind(place.open(), bench);
-      const worker = place.open();
-      const { expiryGranularityMs } = worker.traits;
-      const untilMs = performance.now() + TTL_MS * 2 + expiryGranularityMs + retentionMs + CLEANED_MS;
-      // Engines clean up in the course of ordinary work: here at one name that stays in use.
-      const name = bench.name();
-      for (; performance.now() < untilMs; await sleep(20)) {
-        const request = claimOf(name, TTL_MS);
-        assert.equal((await worker.claim(request)).state, "granted");
-        await worker.release(request);
-      }
-      await worker.close();
+      await withConnection(place.open(), (backend) => leaveBehind(backend, bench));
+      await withConnection(place.open(), (backend) => {
+        const { expiryGranularityMs } = backend.traits;
+        return workFor(TTL_MS * 2 + expiryGranularityMs + retentionMs + CLEANED_MS, backend, bench.name());
+      });
       await sleep(retentionMs);
       let stored = Number.NaN;
       await eventually(
