@@ -3,10 +3,10 @@ import { createLocks, type Locks, type LocksOptions } from "locktender";
 import type { MysqlOptions } from "locktender/mysql";
 import type { PostgresOptions } from "locktender/postgres";
 import { onTestFinished } from "vitest";
-import type { Backend, ClaimRequest } from "#lib/core/backend.js";
-import { WHOLE } from "#lib/core/claim.js";
+import type { Backend } from "#lib/core/backend.js";
 
 export { eventually, queued, sleep } from "#lib/testing/suite/bench.js";
+export { claimRequest as request } from "../../support/claim-request.js";
 
 /** Options that every database has. */
 export type DatabaseOptions = Omit<PostgresOptions & MysqlOptions, "pool" | "listen"> & {
@@ -152,23 +152,4 @@ export function tracked(backend: Backend): Backend {
 
 export function newPrefix(): string {
   return `t_${randomBytes(6).toString("hex")}`;
-}
-
-let last = 0;
-
-/** An exclusive claim that waits if it must. */
-export function request(name: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
-  return {
-    name,
-    id: `claim-${process.pid}-${++last}`,
-    weight: WHOLE,
-    capacity: WHOLE,
-    ttlMs: 30_000,
-    fixed: false,
-    minHoldMs: 0,
-    queue: true,
-    owner: { instance: "test", host: "here", pid: 1 },
-    note: "",
-    ...more,
-  };
 }

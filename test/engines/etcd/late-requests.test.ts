@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks, type Locks } from "locktender";
-import type { Backend, ClaimRequest } from "locktender/engine-kit";
+import type { Backend } from "locktender/engine-kit";
 import { etcd } from "locktender/etcd";
 import { type FaultProxy, startFaultProxy } from "locktender/testing";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { claimRequest } from "../../support/claim-request.js";
 import { type Etcd, startEtcd } from "./server.js";
 
 let server: Etcd;
@@ -61,31 +62,26 @@ describe("a request is delivered when it was asked again long ago", () => {
 });
 
 describe("a claim is refused, and its removal is not answered", () => {
-  const request = (id: string, capacity: number): ClaimRequest => ({
-    name: "refused",
-    id,
-    weight: 1,
-    capacity,
-    ttlMs: 3_000,
-    fixed: false,
-    minHoldMs: 0,
-    queue: true,
-    maxWaiters: undefined,
-    ticket: undefined,
-    owner: { instance: "test", host: "here", pid: 1 },
-    note: "",
-  });
+  const request = (id: string, capacity: number) =>
+    claimRequest("refused", { id, weight: 1, capacity, ttlMs: 3_000 });
 
-  function backend(url: string): Backend {
+  /** Connected already: that must not take its time from the first request, of which a busy machine has little. */
+  async function backend(url: string): Promise<Backend> {
     const made = etcd({ url, timeout: "500ms" });
     onTestFinished(() => made.close());
+    const look = async () => {
+      for await (const { name } of made.list({ name: "nothing" })) return name;
+      return undefined;
+    };
+    await expect.poll(() => look().catch((error: unknown) => error), { timeout: 10_000 }).toBeUndefined();
     return made;
   }
 
   test.each(["is lost on the way", "is carried out, and its answer is lost"])(
     "the removal %s",
     async (fate) => {
-      const [slow, other] = [backend(`etcd://${proxy.host}:${proxy.port}`), backend(server.url)];
+      const slow = await backend(`etcd://${proxy.host}:${proxy.port}`);
+      const other = await backend(server.url);
       const id = `slow ${fate}`.replaceAll(/\W+/g, "-");
       const holders = [`first-${id}`, `second-${id}`];
       for (const holder of holders) expect((await other.claim(request(holder, 2))).state).toBe("granted");

@@ -5,8 +5,8 @@ import { redis } from "locktender/redis";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { LockKeyring } from "#lib/backends/redis/keys.js";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
-import { WHOLE } from "#lib/core/claim.js";
 import { shared } from "../../servers/shared.js";
+import { claimRequest } from "../../support/claim-request.js";
 import { look, open, queued } from "./tools.js";
 
 const { url } = await shared("redis");
@@ -22,18 +22,7 @@ function engine(): Backend {
 }
 
 function request(name: string, id: string, ttlMs = TTL_MS): ClaimRequest {
-  return {
-    name,
-    id,
-    weight: WHOLE,
-    capacity: WHOLE,
-    ttlMs,
-    fixed: false,
-    minHoldMs: 0,
-    queue: true,
-    owner: { instance: "test", host: "test", pid: 1 },
-    note: "",
-  };
+  return claimRequest(name, { id, ttlMs });
 }
 
 describe("when the holder and all waiters of a lock have died", () => {
