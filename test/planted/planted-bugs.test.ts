@@ -1,17 +1,15 @@
-import { spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { createLocks } from "locktender";
-import { memory } from "locktender/memory";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { HOST_VARIABLE } from "../servers/global-setup.js";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { linkedCopy } from "../support/linked-copy.js";
 import type { Bug } from "./bug.js";
 import { BUGS } from "./bugs.js";
 import { DATABASE_BUGS } from "./database-bugs.js";
 import { ENSEMBLE_BUGS } from "./ensemble-bugs.js";
 import { EXPIRY_BUGS } from "./expiry-bugs.js";
 import { TOKEN_BUGS } from "./token-bugs.js";
+import { type Outcome, VitestRuns } from "./vitest-runs.js";
 
 // The suite must bite. Each bug is planted in a copy of the compiled code, and the test whose business it
 // is must fail on the copy; on a copy without a bug the same tests pass.
@@ -20,8 +18,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 /** Inside the project, so that the copies find the client libraries. */
 const cache = join(root, "node_modules", ".cache");
 let folder = "";
-/** Each run is a process of its own, and starts with work: no more than there are cores. */
-const turns = createLocks(memory()).semaphore("runs", 2);
+const runs = new VitestRuns();
 
 const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...EXPIRY_BUGS, ...TOKEN_BUGS];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
@@ -30,62 +27,31 @@ beforeAll(async () => {
   await mkdir(cache, { recursive: true });
   folder = await mkdtemp(join(cache, "planted-"));
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  await runs.end();
+  await rm(folder, { recursive: true, force: true });
+});
 
 async function plant(bug: Pick<Bug, "name" | "edits">): Promise<string> {
   const dist = await mkdtemp(join(folder, "dist-"));
-  await cp(join(root, "dist"), dist, { recursive: true });
+  await linkedCopy(join(root, "dist"), dist);
   for (const { file, find, replace, times = 1 } of bug.edits) {
-    const parts = (await readFile(join(dist, file), "utf8")).split(find);
+    const path = join(dist, file);
+    const parts = (await readFile(path, "utf8")).split(find);
     expect(parts.length - 1, `how often "${find}" is in ${file}`).toBe(times);
-    await writeFile(join(dist, file), parts.join(replace));
+    await rm(path);
+    await writeFile(path, parts.join(replace));
   }
   return dist;
 }
 
-interface Outcome {
-  readonly passed: readonly string[];
-  readonly failed: readonly string[];
-}
-
 /** Runs some tests of the suite against a copy, on the servers that are running anyway. */
-function run(dist: string, file: string, pattern: string): Promise<Outcome> {
-  return turns.run({ wait: "60s" }, () => runAtOnce(dist, file, pattern));
-}
-
-async function runAtOnce(dist: string, file: string, pattern: string): Promise<Outcome> {
-  const report = join(dist, "report.json");
-  const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
-  const args = [
-    vitest,
-    "run",
-    file,
-    "--testNamePattern",
-    // On a mutex, and not also on what has to be as good as one.
-    `^(?!.*, by the (?:write side|last permit) ).*(?:${pattern})`,
-    "--reporter=json",
-    `--outputFile=${report}`,
-  ];
-  const child = spawn(process.execPath, args, {
-    cwd: root,
-    stdio: "ignore",
-    env: {
-      ...process.env,
-      // A bug may be one that only the matrix looks for.
-      LOCKTENDER_TESTS: "",
-      LOCKTENDER_DIST: dist,
-      [HOST_VARIABLE]: inject("servers"),
-    },
-  });
-  await new Promise((resolve) => child.on("exit", resolve));
-  const { testResults } = JSON.parse(await readFile(report, "utf8")) as {
-    testResults: { message: string; assertionResults: { fullName: string; status: string }[] }[];
-  };
-  const results = testResults.flatMap(({ assertionResults }) => assertionResults);
-  const named = (status: string) => results.filter((one) => one.status === status).map((one) => one.fullName);
-  const outcome = { passed: named("passed"), failed: named("failed") };
+async function run(dist: string, file: string, pattern: string): Promise<Outcome> {
+  // On a mutex, and not also on what has to be as good as one.
+  const onMutex = `^(?!.*, by the (?:write side|last permit) ).*(?:${pattern})`;
+  const outcome = await runs.run({ dist, file, pattern: onMutex });
   if (outcome.passed.length + outcome.failed.length === 0)
-    throw new Error(`no test of ${file} has run: ${testResults.map(({ message }) => message).join()}`);
+    throw new Error(`no test of ${file} has run: ${outcome.errors.join()}`);
   return outcome;
 }
 

@@ -1,7 +1,8 @@
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { linkedCopy } from "./linked-copy.js";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -23,7 +24,7 @@ export async function besideLibraries(
   const folder = await mkdtemp(join(tmpdir(), "locktender-beside-"));
   const dist = join(folder, "dist");
   await writeFile(join(folder, "package.json"), '{ "type": "module", "private": true }');
-  await cp(process.env.LOCKTENDER_DIST ?? join(ROOT, "dist"), dist, { recursive: true });
+  await linkedCopy(process.env.LOCKTENDER_DIST ?? join(ROOT, "dist"), dist);
   for (const [name, installed] of Object.entries(libraries)) {
     const link = join(folder, "node_modules", name);
     await mkdir(dirname(link), { recursive: true });
