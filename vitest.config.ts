@@ -21,10 +21,10 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, ...(process.env.LOCKTENDER_TESTS === "everyday" ? MATRIX_ONLY : [])],
     globalSetup: "test/servers/global-setup.ts",
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
-    // Tests mostly wait, so more files run side by side than there are cores, and within a file two tests.
+    // Tests mostly wait, so more files run side by side than there are cores, and within a file three tests that wait.
     sequence: { sequencer: SlowFirst },
-    maxWorkers: 3,
-    maxConcurrency: 2,
+    maxWorkers: 4,
+    maxConcurrency: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     server: { deps: { external: [/\/dist\//] } },

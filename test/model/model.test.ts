@@ -7,7 +7,7 @@ import { commands, sideBySide, timeless, tries } from "./side-by-side.js";
 /** Few long sequences reach more than many short ones, in the same time: some 700 commands for each engine. */
 const RUNS = {
   numRuns: 40,
-  interruptAfterTimeLimit: 20_000,
+  interruptAfterTimeLimit: 40_000,
   // Of a copy with a planted bug it is enough to know that it fails: no shorter sequence is looked for.
   endOnFailure: process.env.LOCKTENDER_DIST !== undefined,
 };

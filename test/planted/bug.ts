@@ -14,6 +14,6 @@ export interface Bug {
   readonly caughtBy: readonly [file: string, test: string];
   /** That test breaks a network of its own. */
   readonly needsRoot?: true;
-  /** Whether it does harm depends on which of two servers is quicker: the test may have to run again to notice. */
+  /** Whether it does harm depends on which of two servers, or of two requests, is quicker: the test may have to run again. */
   readonly byChance?: true;
 }

@@ -35,6 +35,7 @@ export const BUGS: readonly Bug[] = [
       { file: "clients/redis/notifications.js", find: "of [...this.#watched.values()])", replace: "of [])" },
     ],
     caughtBy: [SINGLE, "a connection that the server dropped"],
+    byChance: true,
   },
   {
     name: "a late notification of an older ticket believed",

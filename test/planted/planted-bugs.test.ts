@@ -1,6 +1,8 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createLocks } from "locktender";
+import { memory } from "locktender/memory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { linkedCopy } from "../support/linked-copy.js";
 import type { Bug } from "./bug.js";
@@ -19,6 +21,8 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const cache = join(root, "node_modules", ".cache");
 let folder = "";
 const runs = new VitestRuns();
+/** Each run begins with work, and other files run beside this one: no more than there are cores. */
+const turns = createLocks(memory()).semaphore("runs", 2);
 
 const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...EXPIRY_BUGS, ...TOKEN_BUGS];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
@@ -49,7 +53,7 @@ async function plant(bug: Pick<Bug, "name" | "edits">): Promise<string> {
 async function run(dist: string, file: string, pattern: string): Promise<Outcome> {
   // On a mutex, and not also on what has to be as good as one.
   const onMutex = `^(?!.*, by the (?:write side|last permit) ).*(?:${pattern})`;
-  const outcome = await runs.run({ dist, file, pattern: onMutex });
+  const outcome = await turns.run({ wait: "60s" }, () => runs.run({ dist, file, pattern: onMutex }));
   if (outcome.passed.length + outcome.failed.length === 0)
     throw new Error(`no test of ${file} has run: ${outcome.errors.join()}`);
   return outcome;

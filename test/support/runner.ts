@@ -1,41 +1,73 @@
 import type { Runner } from "locktender/testing";
 import { describe, test } from "vitest";
 
-/** The parts of the groups that are being read, from the outermost to the innermost. */
-const groups: (() => void)[][] = [];
-
-/** What cannot be meant for an engine is not registered: docs/what-runs-where.md says it. Vitest takes no empty group. */
-function group(name: string, body: () => void): void {
-  const parts: (() => void)[] = [];
-  groups.push(parts);
-  body();
-  groups.pop();
-  if (parts.length === 0) return;
-  add(() =>
-    describe(name, () => {
-      for (const part of parts) part();
-    }),
-  );
+interface Group {
+  readonly name: string;
+  /** What runs one after the other, in the order in which it was registered. */
+  readonly parts: (() => void)[];
+  /** The names and bodies of what waits. */
+  readonly waiting: [name: string, body: () => Promise<void>][];
+  readonly groups: Group[];
 }
 
-function add(part: () => void): void {
-  const around = groups.at(-1);
-  if (around === undefined) part();
-  else around.push(part);
+/** The groups that are being read, from the outermost to the innermost. */
+const open: Group[] = [];
+
+/**
+ * What cannot be meant for an engine is not registered: docs/what-runs-where.md says it. Vitest takes no empty group.
+ * What waits comes after all that does not, and in a group of the same name: Vitest runs side by side what stands side
+ * by side, and a group whose last test still waits would keep the next group from beginning.
+ */
+function group(name: string, body: () => void): void {
+  const made: Group = { name, parts: [], waiting: [], groups: [] };
+  const around = open.at(-1);
+  open.push(made);
+  body();
+  open.pop();
+  if (around !== undefined) {
+    around.groups.push(made);
+    around.parts.push(() => describeParts(made));
+    return;
+  }
+  describeParts(made);
+  describeWaiting(made);
+}
+
+const hasParts = ({ parts, groups }: Group): boolean => parts.length > groups.length || groups.some(hasParts);
+const hasWaiting = ({ waiting, groups }: Group): boolean => waiting.length > 0 || groups.some(hasWaiting);
+
+function describeParts(made: Group): void {
+  if (!hasParts(made)) return;
+  describe(made.name, () => {
+    for (const part of made.parts) part();
+  });
+}
+
+function describeWaiting(made: Group): void {
+  if (!hasWaiting(made)) return;
+  describe.concurrent(made.name, () => {
+    for (const [name, body] of made.waiting) test(name, body);
+    for (const inner of made.groups) describeWaiting(inner);
+  });
+}
+
+function add(name: string, body: () => Promise<void>): void {
+  const around = open.at(-1);
+  if (around === undefined) test(name, body);
+  else around.parts.push(() => test(name, body));
+}
+
+function addWaiting(name: string, body: () => Promise<void>): void {
+  const around = open.at(-1);
+  if (around === undefined) test.concurrent(name, body);
+  else around.waiting.push([name, body]);
 }
 
 /** For engines whose answers take many processes: on a busy machine, each case has them to itself. */
-export const oneByOne: Runner = {
-  describe: group,
-  test: (name, body) => add(() => test(name, body)),
-  skip: () => undefined,
-};
+export const oneByOne: Runner = { describe: group, test: add, skip: () => undefined };
 
 /** Vitest as the suite sees it. */
-export const runner: Runner = {
-  ...oneByOne,
-  together: (name, body) => add(() => test.concurrent(name, body)),
-};
+export const runner: Runner = { ...oneByOne, together: addWaiting };
 
 /** What this machine lacks is shown as skipped, with the reason in its name. */
 export const notHere = (name: string, reason: string): void => test.skip(`${name} [${reason}]`);
