@@ -1,6 +1,6 @@
 import type { Answer, Backend } from "../core/backend.js";
+import { FifoMutex } from "../core/concurrency.js";
 import type { Connection } from "../core/connection.js";
-import { FifoMutex } from "../core/fifo-mutex.js";
 import { startTimer, stopTimer } from "../core/timer.js";
 
 /** A request that the engine does not answer holds up the callbacks of later requests no longer than this. */
