@@ -1,8 +1,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { connect, createLocks } from "locktender";
 import { redlock } from "locktender/redlock";
+import { runnerImport } from "vite";
 import { median, timeMs } from "./bare.mjs";
 import { handOff } from "./contend.mjs";
 import { startMariadb, startPostgres } from "./databases.mjs";
@@ -32,22 +34,44 @@ async function startVoters() {
   return { url, stop: () => Promise.all(servers.map((server) => server.stop())) };
 }
 
-const ENGINES = {
-  "in memory": async () => ({ url: "memory:bench", local: true, stop: async () => undefined }),
-  SQLite: startFile,
-  Redis: startRedis,
-  "Redlock, 5 servers": startVoters,
-  etcd: startEtcd,
-  ZooKeeper: startZooKeeper,
-  PostgreSQL: startPostgres,
-  MariaDB: startMariadb,
+/** Servers with their usual settings. The tests spare themselves the disk, which is part of what is measured here. */
+const SERVERS = {
+  memory: {
+    title: "in memory",
+    start: async () => ({ url: "memory:bench", local: true, stop: async () => undefined }),
+  },
+  sqlite: { start: startFile },
+  redis: { start: startRedis },
+  redlock: { title: "Redlock, 5 servers", start: startVoters },
+  etcd: { start: startEtcd },
+  zookeeper: { start: startZooKeeper },
+  postgres: { start: startPostgres },
+  mysql: { title: "MariaDB", start: startMariadb },
 };
+
+async function fromTests(path) {
+  const file = fileURLToPath(new URL(`../test/${path}`, import.meta.url));
+  return (await runnerImport(file, { configFile: false })).module;
+}
+
+/** Those of the one list of engines. An engine that has no server here is measured on the first one of its tests. */
+async function* engines() {
+  const { ENGINES } = await fromTests("engines.ts");
+  for (const [name, { title, servers }] of Object.entries(ENGINES)) {
+    const own = SERVERS[name];
+    if (own !== undefined) yield { title, ...own };
+    else {
+      const { default: shared } = await fromTests(`engines/${name}/servers.ts`);
+      yield { title, start: shared.start[servers[0]] };
+    }
+  }
+}
 
 /** All engines, one after the other on the same machine, each on servers of its own with their usual settings. */
 export async function* measure() {
   yield "| engine | one after the other | 32 tasks on one lock | hand-off between processes |";
   yield "| --- | --- | --- | --- |";
-  for (const [engine, start] of Object.entries(ENGINES)) {
+  for await (const { title, start } of engines()) {
     const server = await start();
     try {
       const rates = [await rate(server.url, 1), await rate(server.url, TASKS)];
@@ -57,7 +81,7 @@ export async function* measure() {
         handedOff === undefined
           ? ""
           : `p50 ${handedOff.p50.toFixed(1)} ms, p99 ${handedOff.p99.toFixed(1)} ms`;
-      yield `| ${engine} | ${cycles}/s | ${grants}/s | ${took} |`;
+      yield `| ${title} | ${cycles}/s | ${grants}/s | ${took} |`;
     } finally {
       await server.stop();
     }
