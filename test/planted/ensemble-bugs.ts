@@ -6,7 +6,7 @@ const ZOOKEEPER = "test/engines/zookeeper/conformance.test.ts";
 const ZOOKEEPER_FAULTS = "test/engines/zookeeper/faults.test.ts";
 
 const NODE = "backends/redlock/lua.generated.js";
-const BALLOT = "backends/redlock/claim-attempt.js";
+const BALLOT = "backends/redlock/claim.js";
 
 export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
@@ -166,7 +166,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "half of the votes taken for a majority",
     edits: [
       {
-        file: "backends/redlock/tally.js",
+        file: "backends/redlock/majority.js",
         find: "Math.floor(nodes / 2) + 1",
         replace: "Math.floor(nodes / 2)",
       },

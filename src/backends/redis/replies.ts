@@ -1,4 +1,4 @@
-import { goneIn, msIn, readWho } from "../../clients/redis/replies.js";
+import { goneIn, msIn, readEach, readRecord } from "../../clients/redis/replies.js";
 import type { Answer, ClaimRecord, Renewal, StoredCell } from "../../core/backend.js";
 import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
@@ -27,11 +27,8 @@ export function readAnswer(reply: unknown, grantMs: number): Answer {
   }
 }
 
-/** One for each claim, in their order. */
 export function readRenewals(reply: unknown, claims: number): readonly Renewal[] {
-  const renewals = listIn(reply).map(readRenewal);
-  if (renewals.length !== claims) throw unlike("one answer for each claim");
-  return renewals;
+  return readEach(reply, claims, readRenewal);
 }
 
 function readRenewal(reply: unknown): Renewal {
@@ -73,18 +70,11 @@ export function readPage(name: string, reply: unknown): Page {
   return {
     capacity: countIn(capacity),
     next: countIn(next),
-    claims: claims.map((claim) => {
-      const [id, ticket, weight, who, age, remaining] = listIn(claim);
-      const channelAndJson = textIn(who);
-      return {
-        name,
-        id: textIn(id),
-        ticket: ticketIn(ticket),
-        weight: countIn(weight),
-        ...readWho(channelAndJson.slice(channelAndJson.indexOf(" ") + 1)),
-        ageMs: msIn(age),
-        remainingMs: msIn(remaining),
-      };
-    }),
+    claims: claims.map((claim) => readRecord(name, claim, afterChannel)),
   };
+}
+
+/** The channel for notifications stands in front. */
+function afterChannel(who: string): string {
+  return who.slice(who.indexOf(" ") + 1);
 }

@@ -1,27 +1,33 @@
 import {
+  isUnknownScript,
   makeScript,
   type RedisClient,
   runScript,
   type Script,
   type Subscription,
-  scanKeys,
+  scanNames,
 } from "../../clients/redis/client.js";
 import { RedisConnection } from "../../clients/redis/connection.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
 import { readReply } from "../../clients/redis/replies.js";
 import { nowMs } from "../../core/clock.js";
-import { backendError, invalidOption } from "../../core/errors.js";
+import { backendError, invalidOption, isLockError } from "../../core/errors.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
-import { bornKey, LUA } from "./keys.js";
+import { failuresOf, notAllNew } from "./errors.js";
+import { bornKey, quorumPrefix } from "./keys.js";
+import { lua } from "./lua.generated.js";
+import { answerIn, answersIn, askAll, majorityOf, type Replies, SOON } from "./majority.js";
 import type { RedlockSettings } from "./options.js";
 import { type Greeting, readGreeting, readVote, type Vote } from "./replies.js";
 
 export const SCRIPTS = {
-  settle: makeScript(LUA.settle),
-  renew: makeScript(LUA.renew),
-  release: makeScript(LUA.release),
-  list: makeScript(LUA.list),
-  greet: makeScript(LUA.greet),
+  /** Never run as it is: each start of a server has a script of its own, made of this text. */
+  claim: makeScript(lua["claim-idle"] + lua.common + lua.claim),
+  settle: makeScript(lua.common + lua.settle),
+  renew: makeScript(lua.common + lua.renew),
+  release: makeScript(lua["release-only"] + lua.common + lua.release),
+  list: makeScript(lua.common + lua.list),
+  greet: makeScript(lua.greet),
 };
 
 /** The servers of a quorum, which know of each other: none of them has two votes. */
@@ -36,7 +42,7 @@ export class RedlockNode {
   readonly where: string;
   readonly #all: readonly RedlockNode[];
   readonly #connection: RedisConnection;
-  readonly #bornKey: string;
+  readonly #prefix: string;
   readonly #health: NodeHealth;
   /** Which start of which server it is, once it was greeted and while there is no doubt of it. */
   #runId: string | undefined;
@@ -48,7 +54,7 @@ export class RedlockNode {
     this.where = where;
     this.#all = all;
     this.#connection = new RedisConnection(settings, () => {});
-    this.#bornKey = bornKey(settings.prefix);
+    this.#prefix = settings.prefix;
     this.#health = new NodeHealth(timeoutMs);
   }
 
@@ -98,7 +104,7 @@ export class RedlockNode {
       if (this.#claim === undefined || isRepeated) return afterGreeting(client);
       isRepeated = true;
       return client.evalSha(this.#claim, keys, args).catch((error: unknown) => {
-        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+        if (!isUnknownScript(error)) throw error;
         return afterGreeting(client);
       });
     });
@@ -117,8 +123,8 @@ export class RedlockNode {
     );
   }
 
-  scan(patternFor: (keyPrefix: string) => string): AsyncIterable<readonly string[]> {
-    return this.#connection.each((client) => scanKeys(client, patternFor));
+  scan(namePrefix: string): AsyncIterable<readonly string[]> {
+    return this.#connection.each((client) => scanNames(client, quorumPrefix(this.#prefix), namePrefix));
   }
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
@@ -139,7 +145,7 @@ export class RedlockNode {
    * each server, database and prefix has a script of its own, which is known where it was greeted, and only there.
    */
   async #meet(client: RedisClient, declaration: readonly string[]) {
-    const reply = await runScript(client, SCRIPTS.greet, [this.#bornKey], declaration);
+    const reply = await runScript(client, SCRIPTS.greet, [bornKey(this.#prefix)], declaration);
     const greeting = readReply(reply, readGreeting, this.where);
     const twin = this.#all.find((other) => other !== this && other.#runId === greeting.runId);
     if (twin !== undefined) {
@@ -148,7 +154,7 @@ export class RedlockNode {
         `redlock: ${twin.where} and ${this.where} are the same server, and one server has one vote.`,
       );
     }
-    const script = makeScript(`${LUA.claim}\n-- ${greeting.born}\n`);
+    const script = makeScript(`${SCRIPTS.claim.lua}\n-- ${greeting.born}\n`);
     this.#runId = greeting.runId;
     this.#claim = script;
     return { greeting, script };
@@ -215,4 +221,36 @@ class NodeHealth {
       this.#timer = this.#unanswered > 0 ? this.#look() : undefined;
     }).unref();
   }
+}
+
+/**
+ * Before the first question all nodes are greeted: connecting takes longer than a vote may take, one server
+ * must not be asked twice under two names, and those of a new quorum can be told so.
+ */
+export async function greetAll(nodes: readonly RedlockNode[], settings: RedlockSettings): Promise<void> {
+  // It takes all of them: one that was asked before is enough to know that the quorum is not new.
+  const mayBeNew = (greetings: readonly Greeting[]) =>
+    settings.fresh && greetings.every(({ unused }) => unused);
+  const replies = await askAll<Greeting, Replies<Greeting>>({
+    nodes,
+    ask: (node) => node.greet(),
+    timeoutMs: 2 * settings.timeoutMs,
+    decide: (replies, over) => {
+      // Each later request will tell of the nodes that cannot be reached now.
+      if (over) return [...replies];
+      const greetings = answersIn(replies);
+      return greetings.length >= majorityOf(nodes.length) && !mayBeNew(greetings) ? SOON : undefined;
+    },
+  });
+  const failures = failuresOf(nodes, replies);
+  const twice = failures.find(({ error }) => isLockError(error, "invalid-option"));
+  if (twice !== undefined) throw twice.error;
+  if (!mayBeNew(answersIn(replies))) return;
+  // A claim that is sent to the others meanwhile would make them wait, though they cannot have forgotten anything.
+  if (failures.length > 0) throw notAllNew(failures);
+  const declared = nodes.map((node, index) => {
+    const mark = answerIn(replies[index])?.born ?? "";
+    return node.greet([String(settings.maxTtlMs), "declare", mark]);
+  });
+  await Promise.allSettled(declared);
 }

@@ -1,4 +1,4 @@
-import { goneIn, msIn, readWho } from "../../clients/redis/replies.js";
+import { goneIn, msIn, readEach, readRecord } from "../../clients/redis/replies.js";
 import type { ClaimRecord, Gone } from "../../core/backend.js";
 import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
@@ -63,11 +63,8 @@ export function readGreeting(reply: unknown): Greeting {
   return { runId, born, unused: born.startsWith("new ") };
 }
 
-/** One for each claim, in their order. */
 export function readExtensions(reply: unknown, claims: number): readonly Extension[] {
-  const extensions = listIn(reply).map(readExtension);
-  if (extensions.length !== claims) throw unlike("one answer for each claim");
-  return extensions;
+  return readEach(reply, claims, readExtension);
 }
 
 function readExtension(reply: unknown): Extension {
@@ -85,18 +82,7 @@ export function readReleased(reply: unknown): 0 | 1 | 2 {
 }
 
 export function readClaims(name: string, reply: unknown): readonly ClaimRecord[] {
-  return listIn(reply).map((one) => {
-    const [id, ticket, weight, who, age, remaining] = listIn(one);
-    return {
-      name,
-      id: textIn(id),
-      ticket: ticketIn(ticket),
-      weight: countIn(weight),
-      ...readWho(who),
-      ageMs: msIn(age),
-      remainingMs: msIn(remaining),
-    };
-  });
+  return listIn(reply).map((one) => readRecord(name, one));
 }
 
 /** It is below 2 ** 53 for as long as clocks count in µs. */

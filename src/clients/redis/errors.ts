@@ -112,10 +112,6 @@ function scrubbed(error: Error): Error {
   return error;
 }
 
-export function lateError(timeoutMs: number, where: string): LockError {
-  return backendError(`Redis at ${where}: no answer within ${timeoutMs} ms`, { retryable: true });
-}
-
 const SILENCE = "no answer within";
 
 /** A connection could not be made because nothing came back, by our timeout or by the library's. */

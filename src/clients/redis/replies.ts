@@ -1,23 +1,17 @@
 import type { ClaimRecord, Gone } from "../../core/backend.js";
-import { backendError, type LockError } from "../../core/errors.js";
+import { backendError } from "../../core/errors.js";
 import { noteIn, ownerIn, parsed, parseForce } from "../../engine-kit/claim-metadata.js";
-import { listIn, numberIn, textIn, unlike } from "../../engine-kit/reply.js";
+import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 /** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
 export function readReply<T>(reply: unknown, read: (reply: unknown) => T, where = ""): T {
   try {
     return read(reply);
   } catch (cause) {
-    throw notOurs(where, cause);
+    const of = where === "" ? "" : ` of ${where}`;
+    const text = `the answer${of} is not one of our scripts'. Is this a Redis server?`;
+    throw backendError(text, { retryable: false, cause });
   }
-}
-
-function notOurs(where: string, cause: unknown): LockError {
-  const of = where === "" ? "" : ` of ${where}`;
-  return backendError(`the answer${of} is not one of our scripts'. Is this a Redis server?`, {
-    retryable: false,
-    cause,
-  });
 }
 
 /** What SCAN answers: where to go on, which may be a number of 64 bits, and keys. */
@@ -32,6 +26,36 @@ export function readWho(json: unknown): Pick<ClaimRecord, "owner" | "note"> {
   const who = parsed(json);
   const [owner, note]: readonly unknown[] = Array.isArray(who) ? who : [];
   return { owner: ownerIn(owner), note: noteIn(note) };
+}
+
+/** One for each claim, in their order. */
+export function readEach<T>(reply: unknown, claims: number, readOne: (reply: unknown) => T): readonly T[] {
+  const answers = listIn(reply).map(readOne);
+  if (answers.length !== claims) throw unlike("one answer for each claim");
+  return answers;
+}
+
+/** A claim as the scripts list it; `jsonIn` finds the owner and the note in what is stored of them. */
+export function readRecord(
+  name: string,
+  reply: unknown,
+  jsonIn: (who: string) => string = (who) => who,
+): ClaimRecord {
+  const [id, ticket, weight, who, age, remaining] = listIn(reply);
+  return {
+    name,
+    id: textIn(id),
+    ticket: ticketIn(ticket),
+    weight: countIn(weight),
+    ...readWho(jsonIn(textIn(who))),
+    ageMs: msIn(age),
+    remainingMs: msIn(remaining),
+  };
+}
+
+/** As the scripts count: in µs. */
+export function toUs(ms: number): string {
+  return String(Math.round(ms * 1000));
 }
 
 export function msIn(us: unknown): number {
