@@ -24,7 +24,7 @@ const ATTEMPT_MS = 200;
 
 const NOT_THERE = "it has voted, and has lost the vote again";
 
-/** Another attempt that had the votes that a holder lacks gives them back soon: they are asked for then, less and less often. */
+/** A holder asks again, less and less often, for votes that another attempt had: it gives them back soon. */
 const FIRST_AGAIN_MS = 5;
 
 /** What one attempt asks of every node. */
@@ -120,7 +120,7 @@ export class ClaimAttempt {
       else if (vote?.state === "young") young.push({ node, votesInMs: vote.votesInMs });
       else if (vote?.state === "max-ttl") disagreeing = vote;
     }
-    // Its votes may be of nodes that have forgotten what the others rely on.
+    // The votes may be of nodes that have forgotten claims that others rely on.
     if (disagreeing !== undefined) return this.#lost(replies, disagreeing);
     const majority = this.#majority;
     const minority = this.#nodes.length - majority;
@@ -218,7 +218,7 @@ export class ClaimAttempt {
     return node.run(SCRIPTS.settle, keys.slice(0, 2), args, bitIn);
   }
 
-  /** It came when everything was decided: it joins what was granted, or is given back. */
+  /** A vote that came when everything was decided: it joins what was granted, or is given back. */
   #late(node: RedlockNode, vote: Vote): void {
     const result = this.#result;
     if (this.#known !== undefined) return;

@@ -35,13 +35,13 @@ export function renewAll(
   return askAll<readonly Extension[], readonly Renewal[]>({
     nodes,
     ask: (node) => node.run(SCRIPTS.renew, keys, args, (reply) => readExtensions(reply, claims.length)),
-    // One that is nearly over must not cost the others theirs: each has its own time.
+    // A claim that is nearly over must not cost the others their renewal: each has its own time.
     timeoutMs: Math.max(...timesMs),
     decide: (replies, over) => {
       const renewals = claims.map((_, index) => renewalOf(replies, index));
       const decided = renewals.filter((renewal) => renewal !== undefined);
       if (decided.length === claims.length) return decided;
-      // And those of which it is known must not wait longer than they would have for the others.
+      // And claims that are decided must not wait for the others longer than their own time.
       if (!over) return new Soon(Math.min(...timesMs.filter((_, index) => renewals[index] !== undefined)));
       const error = noQuorum(nodes, failuresOf(nodes, replies));
       return renewals.map((renewal): Renewal => renewal ?? { state: "unknown", error });

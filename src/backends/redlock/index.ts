@@ -42,7 +42,7 @@ export type { RedlockOptions } from "./options.js";
 const MOST_ROUNDS = 12;
 /** So that all nodes draw the same ticket, it lies a little ahead of their clocks. */
 const LEAD_US = 1_000;
-/** By so much longer than asked for the head of an uncontended lock is kept: tickets may be ahead of time. */
+/** The head of an uncontended lock is kept for so much longer than asked: tickets may be ahead of the clock. */
 const KEPT_LONGER_MS = 1_000;
 
 const GONE: Gone = { state: "gone", loss: "taken" };
@@ -192,7 +192,7 @@ class QuorumBackend implements Backend {
     return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
   }
 
-  /** Nodes know claims by their ids, and may have drawn other tickets for them: that this is the one, we know. */
+  /** Nodes know claims by their ids, and may have drawn other tickets: only this process knows which one counts. */
   #isAnother({ id, ticket }: { readonly id: string; readonly ticket?: bigint | undefined }): boolean {
     const known = this.#wanted.get(id);
     return known !== undefined && ticket !== undefined && ticket !== known;

@@ -12,7 +12,7 @@ import type { RedisAddress, RedisSettings } from "./options.js";
 /** How long a client that leads to a replica is left alone: so long at first, then twice as long, and so on. */
 const FIRST_REST_MS = 50;
 const LONGEST_REST_MS = 500;
-/** After the second attempt to connect that failed, the next one is made so much later; with each failure by as much more. */
+/** From the second failed attempt to connect on, the next one is made so much later; with each failure by as much more. */
 const RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1_000;
 
@@ -45,7 +45,7 @@ export class RedisConnection {
   #failure: unknown;
   #failures = 0;
   #retryAtMs = -Infinity;
-  /** The client has ended: what was listened to by its server may come from another one now. */
+  /** The client has ended: the next one may lead to another server, and the subscription has to follow. */
   #hasEnded = false;
 
   constructor(settings: RedisSettings, onReplaced: () => void) {
@@ -86,7 +86,7 @@ export class RedisConnection {
     return this.#client?.catch(again) ?? this.#open();
   }
 
-  /** For what bounds itself: its failure says nothing about the connection for commands. */
+  /** For work with a timeout of its own: its failure says nothing about the connection for commands. */
   async client(): Promise<RedisClient> {
     return this.#ready ?? this.#open();
   }

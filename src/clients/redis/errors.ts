@@ -63,7 +63,7 @@ export function isUnreachable(error: unknown): boolean {
   return isBroken(error) || /\bECONNREFUSED\b/.test(innermost(error).message);
 }
 
-/** Of a command that failed for want of a connection, and what that last complained of: what tells more. */
+/** The error of a command, or the last one of its connection, whichever tells more. */
 export function clearer(error: unknown, trouble: unknown): unknown {
   // Libraries say different things then, and some of them nothing that could be understood.
   if (trouble instanceof Error && trouble.message === NOT_OPEN && !isLockError(error)) return trouble;

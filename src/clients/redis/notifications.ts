@@ -103,7 +103,7 @@ export class Notifications {
     const [, ticket, id, rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
     const notify = id === undefined ? undefined : this.#watched.get(id);
     if (notify === undefined || ticket === undefined) return;
-    const force = parseForce(rest);
+    const force = rest === "granted" ? undefined : parseForce(rest);
     if (rest === "granted") notify({ state: "granted", ticket: BigInt(ticket) });
     else if (rest === "ask") notify();
     else if (force !== undefined) notify({ state: "gone", loss: "forced", ticket: BigInt(ticket), ...force });
