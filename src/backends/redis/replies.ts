@@ -75,6 +75,7 @@ export function readPage(name: string, reply: unknown): Page {
 }
 
 /** The channel for notifications stands in front. */
-function afterChannel(who: string): string {
-  return who.slice(who.indexOf(" ") + 1);
+function afterChannel(who: unknown): string {
+  const text = textIn(who);
+  return text.slice(text.indexOf(" ") + 1);
 }

@@ -2,6 +2,7 @@ import { makeScript, type RedisClient, runScript, type Script } from "../../clie
 import { toUs } from "../../clients/redis/replies.js";
 import type { ClaimRequest } from "../../core/backend.js";
 import { FreshFlight } from "../../core/single-flight.js";
+import { metadataOf } from "../../engine-kit/claim-metadata.js";
 import { lua } from "./lua.generated.js";
 
 export const SCRIPTS = {
@@ -36,21 +37,10 @@ export class ClaimArgs {
   }
 
   #make(request: ClaimRequest): void {
-    const {
-      owner,
-      note,
-      ticket,
-      ttlMs,
-      minHoldMs,
-      capacity,
-      weight,
-      fixed,
-      queue,
-      maxWaiters = -1,
-    } = request;
+    const { ticket, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
     const grantMs = Math.max(ttlMs, minHoldMs);
     const simple = ticket === undefined && minHoldMs === 0;
-    const who = `${this.#channel} ${JSON.stringify([owner, note])}`;
+    const who = `${this.#channel} ${JSON.stringify(metadataOf(request))}`;
     this.#last = request;
     this.#keptMs = simple ? String(Math.ceil(Math.max(grantMs, this.#retentionMs)) + 1) : undefined;
     this.#shape = `${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${who}`;
@@ -63,6 +53,7 @@ function asksTheSame(a: ClaimRequest, b: ClaimRequest): boolean {
   return (
     a.owner === b.owner &&
     a.note === b.note &&
+    a.resize === b.resize &&
     a.ticket === b.ticket &&
     a.ttlMs === b.ttlMs &&
     a.minHoldMs === b.minHoldMs &&

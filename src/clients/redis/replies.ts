@@ -1,6 +1,6 @@
 import type { ClaimRecord, Gone } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { noteIn, ownerIn, parsed, parseForce } from "../../engine-kit/claim-metadata.js";
+import { parsed, parseForce, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 /** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
@@ -21,13 +21,6 @@ export function readScan(reply: unknown): { readonly cursor: string; readonly ke
   return { cursor: String(cursor), keys: listIn(keys).map(textIn) };
 }
 
-/** The owner of a claim, and its note, as its process has written them. */
-export function readWho(json: unknown): Pick<ClaimRecord, "owner" | "note"> {
-  const who = parsed(json);
-  const [owner, note]: readonly unknown[] = Array.isArray(who) ? who : [];
-  return { owner: ownerIn(owner), note: noteIn(note) };
-}
-
 /** One for each claim, in their order. */
 export function readEach<T>(reply: unknown, claims: number, readOne: (reply: unknown) => T): readonly T[] {
   const answers = listIn(reply).map(readOne);
@@ -35,19 +28,22 @@ export function readEach<T>(reply: unknown, claims: number, readOne: (reply: unk
   return answers;
 }
 
-/** A claim as the scripts list it; `jsonIn` finds the owner and the note in what is stored of them. */
+/** A claim as the scripts list it; `jsonIn` finds the metadata in what its process has written. */
 export function readRecord(
   name: string,
   reply: unknown,
-  jsonIn: (who: string) => string = (who) => who,
+  jsonIn: (who: unknown) => unknown = (who) => who,
 ): ClaimRecord {
   const [id, ticket, weight, who, age, remaining] = listIn(reply);
+  const { owner, note, resize } = readMetadata(parsed(jsonIn(who)));
   return {
     name,
     id: textIn(id),
     ticket: ticketIn(ticket),
     weight: countIn(weight),
-    ...readWho(jsonIn(textIn(who))),
+    owner,
+    note,
+    resize,
     ageMs: msIn(age),
     remainingMs: msIn(remaining),
   };
