@@ -1,4 +1,4 @@
-import { type RedisClient, runScript, type Script, scanNames } from "../../clients/redis/client.js";
+import { type RedisClient, runScript, type Script } from "../../clients/redis/client.js";
 import { RedisConnection } from "../../clients/redis/connection.js";
 import { Notifications, notificationChannel } from "../../clients/redis/notifications.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
@@ -70,7 +70,7 @@ class RedisBackend implements Backend {
     this.#notifications = new Notifications(
       notificationChannel(settings.prefix),
       settings.timeoutMs,
-      async (channel, onMessage) => (await this.#connection.client()).subscribe(channel, onMessage),
+      (channel, onMessage) => this.#connection.subscribe(channel, onMessage),
     );
     this.#claimArgs = new ClaimArgs(this.#notifications.channel, settings.retentionMs);
   }
@@ -138,8 +138,7 @@ class RedisBackend implements Backend {
       return;
     }
     const seen = new Set<string>();
-    const scan = (client: RedisClient) => scanNames(client, this.#settings.prefix, query.prefix);
-    for await (const batch of this.#connection.each(scan)) {
+    for await (const batch of this.#connection.scan(this.#settings.prefix, query.prefix)) {
       const names = batch.filter((name) => !seen.has(name));
       for (const name of names) seen.add(name);
       const records = await Promise.all(names.map((name) => this.#record(name)));

@@ -4,7 +4,7 @@ import type { ClaimRecord, Ending, Gone, Renewal, RenewRequest, ResourceRecord }
 import { WHOLE } from "../../core/claim.js";
 import { forceText } from "../../engine-kit/claim-metadata.js";
 import { failuresOf, noQuorum } from "./errors.js";
-import { channelId, lockKeys, quorumChannel } from "./keys.js";
+import { channelId, lockKeys, quorumChannel, quorumPrefix } from "./keys.js";
 import {
   answerIn,
   answersIn,
@@ -183,7 +183,8 @@ export async function* listByPrefix(
   const scans = nodes.map(async (node): Promise<Reply<readonly string[]>> => {
     const answer: string[] = [];
     try {
-      for await (const names of node.scan(namePrefix)) answer.push(...names);
+      for await (const names of node.connection.scan(quorumPrefix(settings.prefix), namePrefix))
+        answer.push(...names);
       return { answer };
     } catch (error) {
       return { error };

@@ -80,13 +80,13 @@ class QuorumBackend implements Backend {
     // A holder that releases tells all nodes, so it is enough to listen at one of them.
     this.#notifications = new Notifications(quorumChannel(prefix), timeoutMs, (channel, onMessage) => {
       const node = this.#nodes[next++ % this.#nodes.length] as RedlockNode;
-      return node.subscribe(channel, onMessage);
+      return node.connection.subscribe(channel, onMessage);
     });
     this.#queue = new LocalQueue((name, notify) => this.#notifications.watch(channelId(name), notify));
   }
 
   get client(): string | undefined {
-    return this.#nodes[0]?.library;
+    return this.#nodes[0]?.connection.library;
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {

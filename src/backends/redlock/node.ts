@@ -4,8 +4,6 @@ import {
   type RedisClient,
   runScript,
   type Script,
-  type Subscription,
-  scanNames,
 } from "../../clients/redis/client.js";
 import { RedisConnection } from "../../clients/redis/connection.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
@@ -14,7 +12,7 @@ import { nowMs } from "../../core/clock.js";
 import { backendError, invalidOption, isLockError } from "../../core/errors.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { failuresOf, notAllNew } from "./errors.js";
-import { bornKey, quorumPrefix } from "./keys.js";
+import { bornKey } from "./keys.js";
 import { lua } from "./lua.generated.js";
 import { answerIn, answersIn, askAll, majorityOf, type Replies, SOON } from "./majority.js";
 import type { RedlockSettings } from "./options.js";
@@ -41,26 +39,20 @@ export function nodesOf({ nodes, timeoutMs }: RedlockSettings): readonly Redlock
 export class RedlockNode {
   readonly where: string;
   readonly #all: readonly RedlockNode[];
-  readonly #connection: RedisConnection;
-  readonly #prefix: string;
+  readonly connection: RedisConnection;
+  readonly #bornKey: string;
   readonly #health: NodeHealth;
-  /** Which start of which server it is, once it was greeted and while there is no doubt of it. */
-  #runId: string | undefined;
-  #claim: Script | undefined;
+  /** Which start of which server it is, and its script; once it was greeted, and while there is no doubt of it. */
+  #start: { readonly runId: string; readonly script: Script } | undefined;
   /** By how much its clock was ahead of ours, in µs, when it was last asked: all the way there included. */
   aheadUs: number | undefined;
 
   constructor(where: string, settings: RedisSettings, timeoutMs: number, all: readonly RedlockNode[]) {
     this.where = where;
     this.#all = all;
-    this.#connection = new RedisConnection(settings, () => {});
-    this.#prefix = settings.prefix;
+    this.connection = new RedisConnection(settings, () => {});
+    this.#bornKey = bornKey(settings.prefix);
     this.#health = new NodeHealth(timeoutMs);
-  }
-
-  /** Which client library it is asked by, once it was. */
-  get library(): string | undefined {
-    return this.#connection.library;
   }
 
   async run<T>(
@@ -86,7 +78,7 @@ export class RedlockNode {
    */
   vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
     // What is under way to it already will tell when it is back.
-    if (this.#health.lasts) return Promise.reject(this.silence());
+    if (this.#health.isSilent) return Promise.reject(this.silence());
     let sentMs = nowMs();
     let sentLate = false;
     let givenUp = false;
@@ -101,9 +93,9 @@ export class RedlockNode {
       return client.evalText(script, keys, [...args, "verify"]);
     };
     const asked = this.#ask((client) => {
-      if (this.#claim === undefined || isRepeated) return afterGreeting(client);
+      if (this.#start === undefined || isRepeated) return afterGreeting(client);
       isRepeated = true;
-      return client.evalSha(this.#claim, keys, args).catch((error: unknown) => {
+      return client.evalSha(this.#start.script, keys, args).catch((error: unknown) => {
         if (!isUnknownScript(error)) throw error;
         return afterGreeting(client);
       });
@@ -117,18 +109,10 @@ export class RedlockNode {
       },
       (error: unknown) => {
         givenUp = true;
-        this.#doubt();
+        this.#start = undefined;
         throw error;
       },
     );
-  }
-
-  scan(namePrefix: string): AsyncIterable<readonly string[]> {
-    return this.#connection.each((client) => scanNames(client, quorumPrefix(this.#prefix), namePrefix));
-  }
-
-  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
-    return (await this.#connection.client()).subscribe(channel, onMessage);
   }
 
   silence(): Error {
@@ -137,7 +121,7 @@ export class RedlockNode {
 
   close(): Promise<void> {
     this.#health.end();
-    return this.#connection.close();
+    return this.connection.close();
   }
 
   /**
@@ -145,28 +129,22 @@ export class RedlockNode {
    * each server, database and prefix has a script of its own, which is known where it was greeted, and only there.
    */
   async #meet(client: RedisClient, declaration: readonly string[]) {
-    const reply = await runScript(client, SCRIPTS.greet, [bornKey(this.#prefix)], declaration);
+    const reply = await runScript(client, SCRIPTS.greet, [this.#bornKey], declaration);
     const greeting = readReply(reply, readGreeting, this.where);
-    const twin = this.#all.find((other) => other !== this && other.#runId === greeting.runId);
+    const twin = this.#all.find((other) => other !== this && other.#start?.runId === greeting.runId);
     if (twin !== undefined) {
-      this.#doubt();
+      this.#start = undefined;
       throw invalidOption(
         `redlock: ${twin.where} and ${this.where} are the same server, and one server has one vote.`,
       );
     }
     const script = makeScript(`${SCRIPTS.claim.lua}\n-- ${greeting.born}\n`);
-    this.#runId = greeting.runId;
-    this.#claim = script;
+    this.#start = { runId: greeting.runId, script };
     return { greeting, script };
   }
 
-  #doubt(): void {
-    this.#runId = undefined;
-    this.#claim = undefined;
-  }
-
   #ask<T>(work: (client: RedisClient) => Promise<T>, repeatable = true): Promise<T> {
-    const asked = this.#connection.use(work, repeatable);
+    const asked = this.connection.use(work, repeatable);
     this.#health.listen(asked);
     return asked;
   }
@@ -187,7 +165,7 @@ class NodeHealth {
   }
 
   /** Whether what is asked now would be answered too late to count. */
-  get lasts(): boolean {
+  get isSilent(): boolean {
     return this.#unanswered >= MOST_UNANSWERED || (this.#silent && this.#unanswered > 0);
   }
 

@@ -3,7 +3,7 @@ import { backendError } from "../../core/errors.js";
 import { describeHosts } from "../../engine-kit/address.js";
 import { Backoff } from "../../engine-kit/backoff.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
-import type { RedisClient } from "./client.js";
+import { type RedisClient, type Subscription, scanNames } from "./client.js";
 import { ClusterFailover } from "./cluster-failover.js";
 import { clearer, closedError, isBroken, isReadOnly, isUnreachable, redisError } from "./errors.js";
 import { openClient, refuseEviction } from "./library.js";
@@ -158,13 +158,18 @@ export class RedisConnection {
     this.#onReplaced();
   }
 
-  /** The batches of a scan, each bounded like any request. */
-  async *each<T>(begin: (client: RedisClient) => AsyncIterable<T>): AsyncIterable<T> {
-    let batches: AsyncIterator<T> | undefined;
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
+    return (await this.client()).subscribe(channel, onMessage);
+  }
+
+  /** The names of the locks that begin so, in batches, each bounded like any request; may repeat. */
+  async *scan(prefix: string, namePrefix: string): AsyncIterable<readonly string[]> {
+    let batches: AsyncIterator<readonly string[]> | undefined;
     for (;;) {
       const isFirst = batches === undefined;
       const { done, value } = await this.use((client) => {
-        if (isFirst || batches === undefined) batches = begin(client)[Symbol.asyncIterator]();
+        if (isFirst || batches === undefined)
+          batches = scanNames(client, prefix, namePrefix)[Symbol.asyncIterator]();
         return batches.next();
       }, isFirst);
       if (done) return;
