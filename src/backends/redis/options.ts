@@ -14,9 +14,8 @@ import {
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import type { TlsOptions } from "../../engine-kit/tls.js";
-import { whole, withParameters } from "../../engine-kit/url-parameters.js";
+import { parseAddress, type UrlForm, whole, withParameters } from "../../engine-kit/url.js";
 
 export interface RedisOptions extends CommonOptions {
   /** `redis://`, `rediss://`, `redis+sentinel://h1,h2/master`, `redis+cluster://h1,h2` or `redis+unix:///path`. */

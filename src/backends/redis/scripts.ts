@@ -1,7 +1,7 @@
 import { makeScript, type RedisClient, runScript, type Script } from "../../clients/redis/client.js";
 import { toUs } from "../../clients/redis/replies.js";
 import type { ClaimRequest } from "../../core/backend.js";
-import { FreshFlight } from "../../core/single-flight.js";
+import { FreshFlight } from "../../core/concurrency.js";
 import { metadataOf } from "../../engine-kit/claim-metadata.js";
 import { lua } from "./lua.generated.js";
 

@@ -15,8 +15,8 @@ import type {
 } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { formatMs } from "../../core/duration.js";
-import { SingleFlight } from "../../core/single-flight.js";
 import { delay } from "../../core/timer.js";
 import { MetadataText } from "../../engine-kit/claim-metadata.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";

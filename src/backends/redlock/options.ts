@@ -14,9 +14,15 @@ import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions, ttlOption } from "../../core/options.js";
 import { partOf } from "../../core/shape.js";
-import { describeHosts, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import type { TlsOptions } from "../../engine-kit/tls.js";
-import { duration, withParameters, words } from "../../engine-kit/url-parameters.js";
+import {
+  describeHosts,
+  duration,
+  parseAddress,
+  type UrlForm,
+  withParameters,
+  words,
+} from "../../engine-kit/url.js";
 import { refuseLongerThan } from "./errors.js";
 
 export interface RedlockOptions extends CommonOptions {

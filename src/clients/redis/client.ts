@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Host } from "../../engine-kit/address.js";
 import { socketTls, type TlsSettings } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
 import { within } from "./errors.js";
 import type { RedisAddress } from "./options.js";
 import { readReply, readScan } from "./replies.js";

@@ -1,6 +1,6 @@
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
-import { Backoff } from "../../engine-kit/backoff.js";
+import { Backoff } from "../../engine-kit/request-timeout.js";
 import type { RedisClient } from "./client.js";
 
 /** How long a new client is left alone, in times that a request may take: once at first, and doubled. */

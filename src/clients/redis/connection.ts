@@ -1,8 +1,7 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import { describeHosts } from "../../engine-kit/address.js";
-import { Backoff } from "../../engine-kit/backoff.js";
-import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { Backoff, RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { describeHosts } from "../../engine-kit/url.js";
 import { type RedisClient, type Subscription, scanNames } from "./client.js";
 import { ClusterFailover } from "./cluster-failover.js";
 import { clearer, closedError, isBroken, isReadOnly, isUnreachable, redisError } from "./errors.js";

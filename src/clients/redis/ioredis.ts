@@ -1,8 +1,8 @@
 import { GIVEN } from "../../core/backend.js";
 import { hasMethods, partOf } from "../../core/shape.js";
-import type { Host } from "../../engine-kit/address.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { countIn } from "../../engine-kit/reply.js";
+import type { Host } from "../../engine-kit/url.js";
 import {
   breakable,
   connectOwn,

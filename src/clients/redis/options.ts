@@ -1,6 +1,5 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption, type LockError } from "../../core/errors.js";
-import type { Host } from "../../engine-kit/address.js";
 import {
   readTls,
   TLS_PARAMETERS,
@@ -11,12 +10,13 @@ import {
 } from "../../engine-kit/tls.js";
 import {
   duration,
+  type Host,
   type Parameter,
   type ParameterTable,
   text,
   whole,
   words,
-} from "../../engine-kit/url-parameters.js";
+} from "../../engine-kit/url.js";
 import type { IoredisLike } from "./ioredis.js";
 import type { NodeRedisLike } from "./node-redis.js";
 
