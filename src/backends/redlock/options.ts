@@ -52,10 +52,10 @@ export interface RedlockSettings extends Pick<RedisSettings, "prefix" | "retenti
 const OWN_OPTIONS = [
   "url",
   "clients",
-  "timeout",
   "maxTtl",
   "ttl",
   "fresh",
+  "timeout",
 ] satisfies (keyof RedlockOptions)[];
 export const KNOWN: ReadonlySet<string> = new Set<string>([...COMMON_OPTIONS, ...OWN_OPTIONS]);
 
