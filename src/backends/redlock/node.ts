@@ -73,8 +73,8 @@ export class RedlockNode {
   }
 
   /**
-   * Asks for a vote. Whose it would be must be known before: so whenever the server does not know its script, and
-   * after every failure, it is greeted first, and compares once more who it is with who it was.
+   * Asks for a vote. Which server would give it must be known before: so whenever the server does not know its script,
+   * and after every failure, it is greeted first, and compares once more which start of a server it is.
    */
   vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
     // What is under way to it already will tell when it is back.
