@@ -253,7 +253,7 @@ export const BUGS: readonly Bug[] = [
     name: "keys of one lock on different cluster slots",
     edits: [
       {
-        file: "backends/redis/keys.js",
+        file: "clients/redis/client.js",
         // biome-ignore lint/suspicious/noTemplateCurlyInString: a piece of the compiled code
         find: "`${prefix}:{${encodeName(name)}}`",
         // biome-ignore lint/suspicious/noTemplateCurlyInString: a piece of the compiled code
@@ -291,7 +291,7 @@ export const BUGS: readonly Bug[] = [
     name: "the number of a resize read from the note",
     edits: [
       {
-        file: "core/resizing.js",
+        file: "core/acquire-request.js",
         find: "first.resize : undefined",
         replace: "Number(/^resized to (.+) permits$/.exec(first.note)?.[1] ?? NaN) || undefined : undefined",
       },
