@@ -1,8 +1,7 @@
 import { backendError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import type { Explanation, Meaning } from "../sql/driver.js";
-import { ENDED_POOL } from "../sql/errors.js";
+import { ENDED_POOL, type Explanation, type Meaning } from "../sql/errors.js";
 
 export const ENGINE = "MySQL";
 

@@ -1,8 +1,7 @@
 import { LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
-import type { Explanation, Meaning } from "../sql/driver.js";
-import { codeOf, ENDED_POOL } from "../sql/errors.js";
+import { codeOf, ENDED_POOL, type Explanation, type Meaning } from "../sql/errors.js";
 
 export const ENGINE = "PostgreSQL";
 

@@ -6,8 +6,18 @@ import { hasMethods, partOf } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
 import type { Host } from "../../engine-kit/address.js";
 import { absent, refuseOlder } from "../../engine-kit/client-library.js";
+import { socketTls, type TlsSettings } from "../../engine-kit/tls.js";
+import type { DatabaseAddress } from "../sql/options.js";
 import type { Stop } from "../sql/pool.js";
-import { type Connector, LOWEST_VERSIONS, type OwnClient, type PgQuery } from "./library.js";
+import {
+  type Connector,
+  LOWEST_VERSIONS,
+  loginOf,
+  type OwnClient,
+  type PgQuery,
+  type PostgresParameters,
+  startupOf,
+} from "./library.js";
 
 /** What we use of `sql`, as `postgres()` of postgres.js makes it. */
 export interface PostgresJsSql {
@@ -55,19 +65,10 @@ interface OwnSql {
   readonly options: Options;
 }
 
-/** What a URL says, as options of the library. */
-export interface PostgresJsAddress {
-  readonly hosts: readonly Host[];
-  readonly user: string;
-  readonly pass: string | undefined;
-  readonly database: string;
-  /** What each connection tells the server about itself. */
-  readonly connection: object;
-  /** The options of TLS for one of the hosts; none without it. */
-  readonly ssl?: ((host: Host) => object) | undefined;
-}
-
 type Library = (options: object) => OwnSql;
+
+const NEEDS_PG =
+  "channel_binding=require in the URL needs the package pg, version 8.14 or later: npm install pg. Without it, leave channel_binding out: sslmode=require checks the server's certificate.";
 
 const ignore = () => {};
 
@@ -92,23 +93,25 @@ export async function connectorBySql(sql: PostgresJsSql): Promise<Connector> {
 }
 
 /** Connections by URL; none if the library is not installed. */
-export async function postgresJsConnector(address: PostgresJsAddress): Promise<Connector | undefined> {
+export async function postgresJsConnector(address: DatabaseAddress): Promise<Connector | undefined> {
   const library = await postgresJs();
   if (library === undefined) return undefined;
   await refuseOlder("postgres", LOWEST_VERSIONS);
-  const {
-    hosts: [first],
-    ssl,
-    ...user
-  } = address;
+  const { hosts, tls, parameters } = address;
+  if ((parameters as PostgresParameters).channelBinding === "require") {
+    throw new LockError("unsupported", NEEDS_PG);
+  }
+  const { password: pass, ...login } = loginOf(address);
+  const given = { ...login, pass, ...hosts[0], connection: startupOf(address), ssl: false };
   // With all options as the library reads them. It opens nothing until it is asked.
-  const { options } = library({ ...user, ...first, ssl: false });
+  const { options } = library(given);
   // Whether a host is a socket is decided for each of them.
-  return connectorOf(library, { ...options, path: false }, ssl);
+  return connectorOf(library, { ...options, path: false }, tls);
 }
 
-function connectorOf(library: Library, options: Options, ssl?: PostgresJsAddress["ssl"]): Connector {
-  const forHost = (host: Host) => (ssl === undefined ? options : { ...options, ssl: ssl(host) });
+function connectorOf(library: Library, options: Options, tls?: TlsSettings): Connector {
+  const forHost = ({ host }: Host) =>
+    tls === undefined ? options : { ...options, ssl: socketTls(tls, host) };
   return {
     library: "postgres",
     make: (host, timeoutMs) => new PostgresJsClient(library, forHost(host), host, timeoutMs),

@@ -41,14 +41,10 @@ export function ordered<Connection>(
   late: () => Error,
 ): Promise<Lent<Connection>> {
   const order = pool.order();
-  return requestTimeout.bound(
-    order.coming,
-    (error) => error as Error,
-    () => {
-      order.cancel();
-      return late();
-    },
-  );
+  return requestTimeout.bound(order.coming, asError, () => {
+    order.cancel();
+    return late();
+  });
 }
 
 /**
@@ -68,6 +64,11 @@ const SHORTEST_STOP_MS = 2_000;
 /** The time that stopping a request may take, where a request may take `timeoutMs`. */
 export function stopTimeout(timeoutMs: number): RequestTimeout {
   return new RequestTimeout(Math.max(timeoutMs, SHORTEST_STOP_MS));
+}
+
+/** As the work settles, or an error when its time is up. */
+export function inTime<T>(work: Promise<T>, requestTimeout: RequestTimeout): Promise<T> {
+  return requestTimeout.bound(work, asError, () => new Error("no answer"));
 }
 
 /**
@@ -98,12 +99,17 @@ export function lookAfter(
   ended.then(settled, settled);
 }
 
-export interface BorrowedPool<Connection> {
+export interface BorrowedPool<Connection extends object, Identity> {
   connect(): Promise<Connection>;
-  /** What has to be known of a connection before it is used. One of which it cannot be found out goes back as broken. */
-  prepare(connection: Connection): Promise<void> | undefined;
+  /** What the pool keeps, where `connect` only gives something that is wrapped around it. */
+  keptIn?(connection: Connection): object;
+  /**
+   * By what the server knows a connection. It is asked once for each, before its first use; a connection of which it
+   * cannot be found out goes back as broken.
+   */
+  identify(connection: Connection): Promise<Identity>;
   giveBack(connection: Connection, broken: boolean): unknown;
-  stop(connection: Connection, attempt: number): Promise<Stop>;
+  stop(connection: Connection, identity: Identity, attempt: number): Promise<Stop>;
   /** How many of them may be in use at a time. */
   readonly most: number;
   /** How many connections it keeps at most. */
@@ -112,22 +118,23 @@ export interface BorrowedPool<Connection> {
   readonly timeoutMs: number;
 }
 
+/** What waits for a connection of a caller's pool. */
+interface BorrowRequest {
+  isWanted: boolean;
+  leaveQueue(): void;
+}
+
 /** A pool of the caller's. It cannot be told that a connection is not wanted any more, and is not ours to end. */
-export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<Connection> {
+export function borrowedPool<Connection extends object, Identity>(
+  pool: BorrowedPool<Connection, Identity>,
+): Pool<Connection> {
   const requestTimeout = new RequestTimeout(pool.timeoutMs);
+  const identities = new WeakMap<object, Identity>();
+  const keyOf = (connection: Connection) => pool.keptIn?.(connection) ?? connection;
   const waiting = new Set<() => void>();
   let taken = 0;
   let generation = 0;
-  const leave = () => {
-    const [next] = waiting;
-    if (next === undefined) taken--;
-    else {
-      waiting.delete(next);
-      next();
-    }
-  };
-  /** `onWait` is given what takes the request out of the queue again. */
-  const enter = (onWait: (leaveQueue: () => void) => void) => {
+  const enter = (request: BorrowRequest) => {
     if (taken < pool.most) {
       taken++;
       return Promise.resolve();
@@ -135,10 +142,18 @@ export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<C
     return new Promise<void>((resolve, reject) => {
       const enterNow = () => resolve();
       waiting.add(enterNow);
-      onWait(() => {
+      request.leaveQueue = () => {
         if (waiting.delete(enterNow)) reject(gaveUp());
-      });
+      };
     });
+  };
+  const leave = () => {
+    const [next] = waiting;
+    if (next === undefined) taken--;
+    else {
+      waiting.delete(next);
+      next();
+    }
   };
   const handOver = (connection: Connection, broken: boolean) => {
     try {
@@ -150,6 +165,7 @@ export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<C
   };
   const lend = (connection: Connection): Lent<Connection> => {
     const madeIn = generation;
+    const identity = identities.get(keyOf(connection)) as Identity;
     let lent = true;
     const first = (act: () => void) => {
       if (lent) act();
@@ -159,41 +175,32 @@ export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<C
       handOver(connection, broken);
       leave();
     };
+    const stop = (attempt: number) => pool.stop(connection, identity, attempt);
     return {
       connection,
       giveBack: (broken) => first(() => giveBack(broken || madeIn !== generation)),
-      abandon: (ended) =>
-        first(() =>
-          lookAfter(
-            ended,
-            (attempt) => pool.stop(connection, attempt),
-            pool.timeoutMs,
-            () => giveBack(true),
-          ),
-        ),
+      abandon: (ended) => first(() => lookAfter(ended, stop, pool.timeoutMs, () => giveBack(true))),
     };
   };
   /** Bounded, because a connection that has fallen silent would never go back to the pool. */
-  const prepared = async (connection: Connection): Promise<void> => {
+  const identify = async (connection: Connection): Promise<void> => {
+    if (identities.has(keyOf(connection))) return;
     try {
-      const preparing = pool.prepare(connection);
       const silent = () => new Error("the connection does not answer");
-      if (preparing !== undefined) await requestTimeout.bound(preparing, asError, silent);
+      const identity = await requestTimeout.bound(pool.identify(connection), asError, silent);
+      identities.set(keyOf(connection), identity);
     } catch (error) {
       handOver(connection, true);
       throw error;
     }
   };
-  const get = async (
-    isWanted: () => boolean,
-    onWait: (leaveQueue: () => void) => void,
-  ): Promise<Lent<Connection>> => {
-    await enter(onWait);
+  const get = async (request: BorrowRequest): Promise<Lent<Connection>> => {
+    await enter(request);
     try {
-      if (!isWanted()) throw gaveUp();
+      if (!request.isWanted) throw gaveUp();
       const connection = await pool.connect();
-      if (isWanted()) await prepared(connection);
-      if (isWanted()) return lend(connection);
+      if (request.isWanted) await identify(connection);
+      if (request.isWanted) return lend(connection);
       handOver(connection, false);
       throw gaveUp();
     } catch (error) {
@@ -205,20 +212,14 @@ export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<C
     idleAtMost: pool.size,
     take: () => undefined,
     order: () => {
-      let wanted = true;
-      let leaveQueue = ignore;
-      const coming = get(
-        () => wanted,
-        (leave) => {
-          leaveQueue = leave;
-        },
-      );
+      const request = { isWanted: true, leaveQueue: ignore };
+      const coming = get(request);
       coming.catch(ignore);
       return {
         coming,
         cancel: () => {
-          wanted = false;
-          leaveQueue();
+          request.isWanted = false;
+          request.leaveQueue();
         },
       };
     },

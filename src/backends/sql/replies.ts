@@ -2,7 +2,9 @@ import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backe
 import { backendError } from "../../core/errors.js";
 import { forceIn, noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
 import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
-import type { Row } from "./driver.js";
+
+/** A row of an answer, by column. Numbers may come as texts. */
+export type Row = Readonly<Record<string, unknown>>;
 
 /** Texts of users are kept as JSON, since databases do not take every character. */
 export function encodeText(text: string): string {

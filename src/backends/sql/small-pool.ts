@@ -1,5 +1,9 @@
 import { nowMs } from "../../core/clock.js";
+import { asError } from "../../core/shape.js";
 import { startInterval } from "../../core/timer.js";
+import { describeHosts, type Host } from "../../engine-kit/address.js";
+import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { closedError, lateError, ReadOnlyServerError } from "./errors.js";
 import { type Lent, lookAfter, type Order, type Pool, type Stop } from "./pool.js";
 
 /** A connection that we have opened, and keep. */
@@ -195,4 +199,67 @@ export class SmallPool<Connection> implements Pool<Connection> {
     const old = this.#idle.filter(({ idleSinceMs }) => nowMs() - idleSinceMs > IDLE_MS);
     for (const kept of old) this.#discard(kept, false);
   }
+}
+
+/** Where connections of ours lead, and how many there may be. */
+interface OwnPoolSettings {
+  readonly engine: string;
+  readonly hosts: readonly Host[];
+  readonly most: number;
+  readonly timeoutMs: number;
+  readonly connectMs: number;
+  /** What to tell the operator if the server says nothing to a new connection. */
+  readonly silent?: string;
+}
+
+/** A connection that is being opened. It settles when the server has told whether it is read-only. */
+export interface OpeningConnection<Connection> extends OwnConnection<Connection> {
+  readonly isReadOnly: Promise<boolean>;
+}
+
+/**
+ * Connections to the first host that lets us write. One that could write is tried first from then on. All hosts share
+ * the time, so that one that is silent does not use it up.
+ */
+export function ownPool<Connection>(
+  { engine, hosts, most, timeoutMs, connectMs, silent }: OwnPoolSettings,
+  open: (host: Host, shareMs: number, lost: () => void) => OpeningConnection<Connection>,
+): Pool<Connection> {
+  const share = new RequestTimeout(Math.ceil(connectMs / hosts.length));
+  const openAt = async (host: Host, lost: () => void) => {
+    const where = describeHosts({ hosts: [host] });
+    // Only a connection that could be opened can be lost.
+    const state = { isOpen: false, isLost: false };
+    const opening = open(host, share.timeoutMs, () => {
+      state.isLost = true;
+      if (state.isOpen) lost();
+    });
+    try {
+      const late = () => lateError(engine, where, share.timeoutMs, silent);
+      if (await share.bound(opening.isReadOnly, asError, late)) throw new ReadOnlyServerError(engine, where);
+    } catch (error) {
+      opening.close(true).catch(ignore);
+      throw error;
+    }
+    state.isOpen = true;
+    if (state.isLost) lost();
+    return opening;
+  };
+  let first = 0;
+  const openFirst = async (lost: () => void) => {
+    let failure: unknown;
+    for (let tried = 0; tried < hosts.length; tried++) {
+      const at = (first + tried) % hosts.length;
+      try {
+        const opened = await openAt(hosts[at] as Host, lost);
+        first = at;
+        return opened;
+      } catch (error) {
+        // That one of them is a replica says more than that others are down.
+        if (!(failure instanceof ReadOnlyServerError)) failure = error;
+      }
+    }
+    throw failure;
+  };
+  return new SmallPool({ most, timeoutMs }, openFirst, () => closedError(engine));
 }

@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.js";
-import type { SqlConnection } from "./driver.js";
+import type { SqlConnection } from "./connection.js";
 import { countOf, namesOf } from "./replies.js";
 import { sweep, tidy } from "./routines.generated.js";
 

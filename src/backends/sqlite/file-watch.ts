@@ -95,10 +95,10 @@ export class FileWatch implements SqlNotifications, FileListener {
     if (this.#settling !== undefined) return;
     this.#settling = startTimer(() => {
       this.#settling = undefined;
-      if (this.#waiters.heldForMs(SETTLED_MS)) {
+      if (this.#waiters.anyHeld(SETTLED_MS)) {
         this.#listen();
         this.#look();
-      } else if (this.#waiters.anyHeld) this.#settle();
+      } else if (this.#waiters.anyHeld()) this.#settle();
     }, SETTLED_MS).unref();
   }
 }

@@ -1,7 +1,7 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { SqlBackend } from "../sql/backend.js";
-import type { SqlConnection } from "../sql/driver.js";
+import type { SqlConnection } from "../sql/connection.js";
 import { FileWatch } from "./file-watch.js";
 import { LockFile } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions } from "./options.js";

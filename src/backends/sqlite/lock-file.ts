@@ -4,12 +4,11 @@ import { backendError } from "../../core/errors.js";
 import { SingleFlight } from "../../core/single-flight.js";
 import { nextTurn, startTimer } from "../../core/timer.js";
 import { yieldTurn } from "../../engine-kit/yield-turn.js";
-import { MachineClock } from "./clock.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
-import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";
 import { isInTransaction, loadLibrary, type SqliteDatabase, type SqliteLibrary } from "./library.js";
-import { fileOf, setUp } from "./open.js";
+import { fileOf, setUp } from "./schema.js";
 import { Session } from "./session.js";
+import { createPrivateFolder, identityOf, MachineClock, refuseNetwork } from "./system.js";
 
 const SPINS = 3;
 const LONGEST_PAUSE_MS = 20;

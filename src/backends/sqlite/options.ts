@@ -4,7 +4,6 @@ import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
 import { hasMethods, partOf } from "../../core/shape.js";
-import { defaultFile } from "./files.js";
 import {
   isNodeSqlite,
   LIBRARIES,
@@ -14,6 +13,7 @@ import {
   type SqliteLibrary,
 } from "./library.js";
 import type { LockFileOptions } from "./lock-file.js";
+import { defaultFile } from "./system.js";
 
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { SqlConnection } from "#lib/backends/sql/driver.js";
+import type { SqlConnection } from "#lib/backends/sql/connection.js";
 import { Poller } from "#lib/backends/sql/poller.js";
 import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
 import { eventually, sleep } from "#lib/testing/suite/bench.js";
@@ -23,7 +23,9 @@ test("where nothing moves, looks become rare, also at more names than one look a
   const { link, asked } = linkOf(() => 2);
   const watching = new WaiterRegistry();
   const poller = new Poller(link, watching);
-  onTestFinished(() => poller.close());
+  onTestFinished(() => {
+    poller.enabled = false;
+  });
   for (let n = 0; n < 600; n++) {
     const claim = { name: `n:${n}`, id: `id-${n}` };
     watching.watch(claim, () => {});
@@ -42,7 +44,9 @@ test("waiters that are let in together are told in a few looks, and not one by o
   const { link, asked } = linkOf((ticket) => (ticket > readers ? 2 : 0));
   const watching = new WaiterRegistry();
   const poller = new Poller(link, watching);
-  onTestFinished(() => poller.close());
+  onTestFinished(() => {
+    poller.enabled = false;
+  });
   const told: number[] = [];
   for (let n = readers + 1; n > 0; n--) {
     const claim = { name: "n", id: `id-${n}` };

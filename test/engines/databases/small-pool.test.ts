@@ -110,8 +110,8 @@ test("when the server turns out to be read-only, no connection of that moment is
 
 test("a pool of the caller's: a request that has given up does not stay in the queue", async () => {
   const pool = borrowedPool({
-    connect: async () => 1,
-    prepare: () => undefined,
+    connect: async () => ({}),
+    identify: async () => undefined,
     giveBack: () => {},
     stop: async () => "told" as Stop,
     most: 1,

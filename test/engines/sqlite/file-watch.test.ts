@@ -1,6 +1,6 @@
 import { appendFile, writeFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { SqlConnection } from "#lib/backends/sql/driver.js";
+import type { SqlConnection } from "#lib/backends/sql/connection.js";
 import { Poller } from "#lib/backends/sql/poller.js";
 import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
 import { FileWatch } from "#lib/backends/sqlite/file-watch.js";

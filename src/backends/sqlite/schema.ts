@@ -1,8 +1,8 @@
 import { quotedText } from "../../core/plain-text.js";
-import type { MachineClock } from "./clock.js";
 import { unsupported } from "./errors.js";
 import { BUSY_TIMEOUT_MS, isInTransaction, type SqliteDatabase } from "./library.js";
 import { sql } from "./sql.generated.js";
+import type { MachineClock } from "./system.js";
 
 const APPLICATION_ID = 1_280_005_188;
 const VERSION = 2;
