@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { asError } from "../../core/shape.js";
-import { startTimer } from "../../core/timer.js";
+import { delay, startTimer } from "../../core/timer.js";
 import { Backoff } from "../../engine-kit/backoff.js";
 import { parseForce } from "../../engine-kit/claim-metadata.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
@@ -100,10 +100,7 @@ export class Notifications implements SqlNotifications {
     // The caller does not wait for a notification of ours, nor for a server that does not answer.
     this.#testArrived();
     const closing = this.#subscription.then(() => this.#connections.listener.end()).catch(ignore);
-    await Promise.race([
-      closing,
-      new Promise((resolve) => startTimer(() => resolve(undefined), LONGEST_CLOSING_MS)),
-    ]);
+    await Promise.race([closing, delay(LONGEST_CLOSING_MS)]);
   }
 
   async #subscribe(): Promise<void> {

@@ -2,7 +2,7 @@ import { isTimeToRepeat, nowMs } from "../../core/clock.js";
 import { isLockError, type LockError } from "../../core/errors.js";
 import { asError } from "../../core/shape.js";
 import { SingleFlight } from "../../core/single-flight.js";
-import { startTimer } from "../../core/timer.js";
+import { delay } from "../../core/timer.js";
 import { countIn } from "../../engine-kit/reply.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import {
@@ -257,8 +257,7 @@ export class PooledConnection<Connection> implements SqlConnection {
 }
 
 /** Each step makes it likelier that what was in the way has gone. Uneven, so that two processes do not meet again. */
-async function pause(attempt: number, longestMs: number): Promise<void> {
+function pause(attempt: number, longestMs: number): Promise<void> {
   const mostMs = Math.min(2 ** attempt, longestMs);
-  const pauseMs = mostMs / 2 + (Math.random() * mostMs) / 2;
-  await new Promise((resolve) => startTimer(() => resolve(undefined), pauseMs));
+  return delay(mostMs / 2 + (Math.random() * mostMs) / 2);
 }

@@ -2,8 +2,11 @@ import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { SingleFlight } from "../../core/single-flight.js";
-import { nextTurn, startTimer } from "../../core/timer.js";
+import { delay, nextTurn } from "../../core/timer.js";
 import { yieldTurn } from "../../engine-kit/yield-turn.js";
+import type { SqlConnection } from "../sql/connection.js";
+import type { Row } from "../sql/replies.js";
+import type { Routine, SqlValue } from "../sql/routines.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { isInTransaction, loadLibrary, type SqliteDatabase, type SqliteLibrary } from "./library.js";
 import { fileOf, setUp } from "./schema.js";
@@ -35,12 +38,17 @@ export interface FileListener {
   lost(): void;
 }
 
+/** A step blocks this process and the file: it stays short. */
+const RENEWALS_PER_STEP = 128;
+
 /** The database, opened on first use; an operation is tried again while other processes write. */
-export class LockFile {
+export class LockFile implements SqlConnection {
+  readonly renewalsPerCall = RENEWALS_PER_STEP;
+  /** Which library has opened the file; `undefined` before the first use. */
+  library: SqliteLibrary | undefined;
   readonly #options: LockFileOptions;
   readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
-  #library: SqliteLibrary | undefined;
   readonly #opening = new SingleFlight<Session>();
   /** Set while an operation waits for the file: operations that come later wait behind it. */
   #turn: Promise<"free" | "busy"> | undefined;
@@ -49,6 +57,13 @@ export class LockFile {
   constructor(options: LockFileOptions, listener: () => FileListener | undefined) {
     this.#options = options;
     this.#listener = listener;
+  }
+
+  call(routine: Routine, values: readonly SqlValue[], onSent?: () => void): Promise<readonly Row[]> {
+    return this.use((session) => {
+      onSent?.();
+      return session.call(routine, values);
+    });
   }
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
@@ -67,11 +82,6 @@ export class LockFile {
       if (!isBusy(error)) throw explain(error, this.#options.name);
     }
     return this.#retry(step, startMs);
-  }
-
-  /** Which library has opened the file; `undefined` before the first use. */
-  get library(): SqliteLibrary | undefined {
-    return this.#library;
   }
 
   /** The write-ahead log, which changes when a process writes; `undefined` if there is none. */
@@ -133,16 +143,12 @@ export class LockFile {
   }
 
   async #opened(): Promise<Session> {
-    const session = await this.#open();
+    const session = await this.#opening.run(() => this.#open());
     if (this.#closed) throw closedError();
     return session;
   }
 
-  #open(): Promise<Session> {
-    return this.#opening.run(() => this.#openNow());
-  }
-
-  async #openNow(): Promise<Session> {
+  async #open(): Promise<Session> {
     const { source } = this.#options;
     if ("file" in source && source.createFolder) await createPrivateFolder(dirname(source.file));
     const file = "file" in source ? source.file : fileOf(source.database);
@@ -171,7 +177,7 @@ export class LockFile {
 
   async #openFile({ file, library }: FileSource): Promise<SqliteDatabase> {
     const loaded = await loadLibrary(library);
-    this.#library = loaded.library;
+    this.library = loaded.library;
     return loaded.open(file);
   }
 
@@ -204,7 +210,7 @@ export class LockFile {
 function pause(attempt: number): Promise<void> {
   if (attempt < SPINS) return nextTurn();
   const longestMs = Math.min(2 ** (attempt - SPINS + 1), LONGEST_PAUSE_MS);
-  return new Promise((resolve) => startTimer(resolve, 1 + Math.floor(Math.random() * longestMs)));
+  return delay(1 + Math.floor(Math.random() * longestMs));
 }
 
 /** Our statements would become part of the caller's transaction, and be undone with it. */

@@ -5,9 +5,9 @@ import { knownEngineOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import {
+  adaptedNodeSqlite,
   isNodeSqlite,
   LIBRARIES,
-  NodeSqlite,
   type NodeSqliteDatabase,
   type SqliteDatabase,
   type SqliteLibrary,
@@ -52,7 +52,7 @@ export function readSqliteOptions(options: SqliteOptions): SqliteSettings {
 
 /** None if it cannot be used: others do not say whether they are in a transaction, or answer later. */
 function openDatabase(given: SqliteDatabase | NodeSqliteDatabase): SqliteDatabase | undefined {
-  const database: unknown = isNodeSqlite(given) ? new NodeSqlite(given) : given;
+  const database: unknown = isNodeSqlite(given) ? adaptedNodeSqlite(given) : given;
   if (!hasMethods(database, ["prepare", "exec"]) || partOf(database, "open") !== true) return undefined;
   return typeof partOf(database, "inTransaction") === "boolean" ? (database as SqliteDatabase) : undefined;
 }

@@ -49,7 +49,7 @@ export class Session {
   }
 
   #transact(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
-    // Not prepared: libsql would leave the statement active if the file is busy (see program.ts).
+    // Not prepared: libsql would leave the statement active if the file is busy (see `Program`).
     this.#db.exec("BEGIN IMMEDIATE");
     try {
       const { boot } = this.#boot.get() as { readonly boot: string };
