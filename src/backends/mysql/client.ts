@@ -2,9 +2,9 @@ import { invalidOption } from "../../core/errors.js";
 import type { Host } from "../../engine-kit/address.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { TlsSettings } from "../../engine-kit/tls.js";
+import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import { borrowedPool, inTime, type Pool, type Stop, stopTimeout } from "../sql/pool.js";
-import { type OpeningConnection, ownPool } from "../sql/small-pool.js";
+import type { Pool, Stop } from "../sql/pool.js";
 import { ENGINE, isServers, isWritable } from "./errors.js";
 import {
   closed,
@@ -93,6 +93,7 @@ function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLik
   const stopping = stopTimeout(timeoutMs);
   const limit = limitOf(pool);
   return borrowedPool({
+    engine: ENGINE,
     connect: async () => {
       const connection: unknown = await promised.getConnection();
       if (!isConnection(connection)) {
@@ -180,7 +181,8 @@ class RequestStopper {
     } finally {
       if (--this.#users === 0) {
         this.#open = undefined;
-        if (client !== undefined) await closeWithin(client, requestTimeout);
+        const cutOff = () => client?.stream.destroy();
+        if (client !== undefined) await inTime(closed(client, false), requestTimeout).catch(cutOff);
       }
     }
   }
@@ -196,10 +198,6 @@ async function openWithin(make: () => OwnClient, requestTimeout: RequestTimeout)
     client.stream.destroy();
     throw error;
   }
-}
-
-async function closeWithin(client: OwnClient, requestTimeout: RequestTimeout): Promise<void> {
-  await inTime(closed(client, false), requestTimeout).catch(() => client.stream.destroy());
 }
 
 async function killOn(session: MysqlSession, { identity, threadId }: ServerThread): Promise<Stop> {

@@ -11,6 +11,7 @@ import {
 import {
   DATABASE_PARAMETERS,
   type DatabaseSets,
+  named,
   OTHER_TOOLS,
   readServerOptions,
   SERVER_OPTIONS,
@@ -36,7 +37,6 @@ export const KNOWN: ReadonlySet<string> = new Set(SERVER_OPTIONS);
 
 type Sets = DatabaseSets | "schema";
 
-const socket = text("host");
 const charset = accepted(
   /^utf-?8(mb[34])?(_\w+)?$/i,
   "must be utf8mb4: in another one different names could become one",
@@ -63,22 +63,13 @@ export const PARAMETERS: ParameterTable<Sets> = {
   honoured: {
     ...DATABASE_PARAMETERS,
     ssl,
-    "ssl-mode": tlsMode(),
-    ssl_mode: tlsMode(),
-    sslMode: tlsMode(),
-    "ssl-ca": text("sslrootcert"),
-    ssl_ca: text("sslrootcert"),
-    "ssl-cert": text("sslcert"),
-    ssl_cert: text("sslcert"),
-    "ssl-key": text("sslkey"),
-    ssl_key: text("sslkey"),
-    socket,
-    socketPath: socket,
-    unix_socket: socket,
+    ...named(["ssl-mode", "ssl_mode", "sslMode"], tlsMode()),
+    ...named(["ssl-ca", "ssl_ca"], text("sslrootcert")),
+    ...named(["ssl-cert", "ssl_cert"], text("sslcert")),
+    ...named(["ssl-key", "ssl_key"], text("sslkey")),
+    ...named(["socket", "socketPath", "unix_socket"], text("host")),
     schema: words("schema", { create: "create", verify: "verify" }),
-    charset,
-    characterEncoding: charset,
-    encoding: charset,
+    ...named(["charset", "characterEncoding", "encoding"], charset),
   },
   withoutEffect: [
     ...OTHER_TOOLS,

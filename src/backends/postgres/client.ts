@@ -2,9 +2,9 @@ import { invalidOption, LockError } from "../../core/errors.js";
 import type { Host } from "../../engine-kit/address.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { codeOf, lateError } from "../sql/errors.js";
+import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import { borrowedPool, inTime, type Lent, ordered, type Pool, type Stop, stopTimeout } from "../sql/pool.js";
-import { type OpeningConnection, ownPool } from "../sql/small-pool.js";
+import type { Lent, Pool, Stop } from "../sql/pool.js";
 import { ENGINE, SILENT } from "./errors.js";
 import {
   type CancelSender,
@@ -104,7 +104,7 @@ export function listenerPool(settings: PostgresSettings, address: DatabaseAddres
     lend: async () => {
       opening ??= openOwnPool(settings, address, 1);
       const pool = await opening;
-      const lent = await ordered(pool, requestTimeout, () => lateError(ENGINE, where, timeoutMs));
+      const lent = await pool.lend(requestTimeout, () => lateError(ENGINE, where, timeoutMs));
       (lent.connection as OwnClient).unref();
       return {
         ...lent,
@@ -123,6 +123,7 @@ function poolOf(pool: PgPoolLike & { readonly Client?: unknown }, timeoutMs: num
   const stopper = new RequestStopper(timeoutMs);
   const max = pool.options?.max;
   return borrowedPool({
+    engine: ENGINE,
     connect: async () => {
       const client: unknown = await pool.connect();
       if (!isPooledClient(client)) {

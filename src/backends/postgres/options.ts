@@ -14,6 +14,7 @@ import {
   type DatabaseAddress,
   type DatabaseSets,
   LONGEST_CONNECT_MS,
+  named,
   OTHER_TOOLS,
   readServerOptions,
   SERVER_OPTIONS,
@@ -55,8 +56,7 @@ export const PARAMETERS: ParameterTable<Sets> = {
     ...DATABASE_PARAMETERS,
     ssl: SSL,
     channel_binding: words("channelBinding", { require: "require", prefer: "prefer", disable: null }),
-    application_name: text("applicationName"),
-    ApplicationName: text("applicationName"),
+    ...named(["application_name", "ApplicationName"], text("applicationName")),
     options: text("options"),
     // A folder means a Unix socket in it.
     host: text("host"),
@@ -68,9 +68,7 @@ export const PARAMETERS: ParameterTable<Sets> = {
     // As Prisma says it, for a pooler in transaction mode: nothing would be heard through it.
     pgbouncer: words("listen", { true: false, false: null }),
     loginTimeout: seconds("connectTimeout", LONGEST_CONNECT_MS),
-    client_encoding: encoding,
-    encoding,
-    charset: encoding,
+    ...named(["client_encoding", "encoding", "charset"], encoding),
     // Encryption by Kerberos is never used, so one that must be is refused.
     gssencmode: accepted(/^(disable|prefer)$/, "must be disable or prefer"),
     // Of other tools: where their tables are. Locks have a schema of their own, which `prefix` names.

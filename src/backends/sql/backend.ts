@@ -45,7 +45,7 @@ export interface SqlNotifications {
   close(): Promise<void>;
 }
 
-export interface SqlParts {
+interface SqlParts {
   readonly traits: () => Traits;
   readonly client: () => string | undefined;
   readonly connection: SqlConnection;

@@ -16,7 +16,7 @@ import {
   tooNewError,
 } from "./errors.js";
 import type { ServerSettings } from "./options.js";
-import { type Lent, ordered, type Pool } from "./pool.js";
+import type { Lent, Pool } from "./pool.js";
 import { type Row, readBy } from "./replies.js";
 import { REVISION, type Routine, type SqlValue } from "./routines.js";
 
@@ -152,7 +152,8 @@ export class PooledConnection<Connection> implements SqlConnection {
 
   /** A connection for longer than one request. */
   async lend(): Promise<Lent<Connection>> {
-    return ordered(await this.#opened(), this.#requestTimeout, () => this.#late(this.#requestTimeout));
+    const pool = await this.#opened();
+    return pool.lend(this.#requestTimeout, () => this.#late(this.#requestTimeout));
   }
 
   async close(): Promise<void> {

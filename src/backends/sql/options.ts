@@ -204,6 +204,11 @@ export const DATABASE_PARAMETERS: Readonly<Record<string, Parameter<DatabaseSets
   timeout: duration("timeout"),
 };
 
+/** One parameter under the names that different tools have for it. */
+export function named<Sets extends string>(names: readonly string[], parameter: Parameter<Sets>) {
+  return Object.fromEntries(names.map((name) => [name, parameter]));
+}
+
 /** `ssl=true`, as the libraries of Node.js write it, or a word for the mode. */
 export const SSL = tlsMode({ true: "full", 1: "full", false: "off", 0: "off" });
 

@@ -41,7 +41,7 @@ interface Condition {
 }
 
 /** A statement that changes rows. */
-export interface Change extends Condition {
+interface Change extends Condition {
   readonly sql: string;
   /** The variable that is set to the number of rows it has changed. */
   readonly counts?: string | undefined;
@@ -58,12 +58,12 @@ export interface Query extends Condition {
 }
 
 /** Variables that are computed from others, without a table: name -> expression. */
-export interface Computation extends Condition {
+interface Computation extends Condition {
   readonly values: Readonly<Record<string, string>>;
 }
 
 /** A section that each engine writes itself. */
-export interface EngineStep extends Condition {
+interface EngineStep extends Condition {
   readonly engine: "clock" | "notify" | "notify-if-removed" | "notify-released";
 }
 

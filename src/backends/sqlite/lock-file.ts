@@ -24,7 +24,7 @@ export interface LockFileOptions {
   readonly busyMs: number;
 }
 
-export interface FileSource {
+interface FileSource {
   readonly file: string;
   /** The file is our own default, and so is its folder. */
   readonly createFolder: boolean;

@@ -28,7 +28,7 @@ export interface SqliteOptions {
   readonly busyTimeout?: Duration | undefined;
 }
 
-export interface SqliteSettings extends LockFileOptions {
+interface SqliteSettings extends LockFileOptions {
   readonly retentionMs: number;
 }
 

@@ -49,7 +49,7 @@ export class Session {
   }
 
   #transact(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
-    // Not prepared: libsql would leave the statement active if the file is busy (see `Program`).
+    // Not prepared: libsql would leave the statement active if the file is busy (see `programOf`).
     this.#db.exec("BEGIN IMMEDIATE");
     try {
       const { boot } = this.#boot.get() as { readonly boot: string };
@@ -77,10 +77,10 @@ export class Session {
   #run(routine: Routine, values: readonly SqlValue[]): readonly Row[] {
     let program = this.#programs.get(routine);
     if (program === undefined) {
-      program = new Program(this.#db, routine);
+      program = programOf(this.#db, routine);
       this.#programs.set(routine, program);
     }
-    return program.run(values, this.#clock.nowUs(), wallUs());
+    return program(values, this.#clock.nowUs(), wallUs());
   }
 
   #rollBack(): void {
@@ -114,62 +114,51 @@ interface PreparedStep extends Prepared {
   readonly unless: string | undefined;
 }
 
+type Program = (values: readonly SqlValue[], nowUs: number, wallUs: number) => readonly Row[];
+
 /**
  * A routine, prepared on one connection. There is no server to run it, so this process does, in a transaction that
- * has the file to itself: locks on rows have no meaning here, and neither have notifications of other processes.
+ * has the file to itself: locks on rows have no meaning here, and neither have notifications of other processes. The
+ * session that began the transaction has read the clocks: while it lasts, no other process changes anything.
  *
  * Outside a transaction of the session nothing may write: in libsql a `run` that found the file busy stays active, and an
  * autocommit after it is silently undone (tursodatabase/libsql-client-ts#352).
  */
-export class Program {
-  readonly #inputs: readonly string[];
-  readonly #walksOverList: boolean;
-  readonly #initial: Values;
-  readonly #steps: readonly PreparedStep[];
-  readonly #query: Prepared | undefined;
-
-  constructor(db: SqliteDatabase, routine: Routine) {
-    const { inputs, locals, each, steps, query } = routine;
-    this.#inputs = Object.keys(inputs);
-    this.#walksOverList = each !== undefined;
-    this.#initial = Object.fromEntries(
-      Object.entries(locals).map(([local, kind]) => [local, kind === "integer" ? 0 : null]),
-    );
-    // What only locks is done by the transaction already.
-    for (const step of steps)
-      if ("into" in step && step.locks) for (const variable of step.into) this.#initial[variable] = 1;
-    this.#steps = steps.flatMap((step) => stepsOf(db, step));
-    this.#query = query === undefined ? undefined : prepare(db, query);
-  }
-
-  /** The session that began the transaction has read the clocks: while it lasts, no other process changes anything. */
-  run(values: readonly SqlValue[], nowUs: number, wallUs: number): readonly Row[] {
-    const variables: Values = { ...this.#initial, now_us: nowUs, wall_us: wallUs };
-    for (const [index, input] of this.#inputs.entries()) variables[input] = plain(values[index]);
-    if (this.#query !== undefined) {
-      const { statement, takes } = this.#query;
-      return statement.all(...valuesOf(takes, variables)) as Row[];
-    }
-    if (!this.#walksOverList) return [this.#pass(variables)];
+function programOf(db: SqliteDatabase, routine: Routine): Program {
+  const { locals, each, steps: written } = routine;
+  const inputs = Object.keys(routine.inputs);
+  const initial: Values = Object.fromEntries(
+    Object.entries(locals).map(([local, kind]) => [local, kind === "integer" ? 0 : null]),
+  );
+  // What only locks is done by the transaction already.
+  for (const step of written)
+    if ("into" in step && step.locks) for (const variable of step.into) initial[variable] = 1;
+  const steps = written.flatMap((step) => stepsOf(db, step));
+  const query = routine.query === undefined ? undefined : prepare(db, routine.query);
+  return (values, nowUs, wallUs) => {
+    const variables: Values = { ...initial, now_us: nowUs, wall_us: wallUs };
+    for (const [index, input] of inputs.entries()) variables[input] = plain(values[index]);
+    if (query !== undefined) return query.statement.all(...valuesOf(query.takes, variables)) as Row[];
+    if (each === undefined) return [pass(steps, variables)];
     const list = JSON.parse(String(variables.list)) as readonly Values[];
     // One set of variables for all: what is found for the first claim of a name, the claims after it use.
-    return list.map((fields) => ({ ...this.#pass(Object.assign(variables, fields)) }));
-  }
+    return list.map((fields) => ({ ...pass(steps, Object.assign(variables, fields)) }));
+  };
+}
 
-  #pass(variables: Values): Values {
-    for (const { statement, takes, into, counts, when, unless } of this.#steps) {
-      if (when !== undefined && !variables[when]) continue;
-      if (unless !== undefined && variables[unless]) continue;
-      if (into === undefined) {
-        const { changes } = statement.run(...valuesOf(takes, variables));
-        if (counts !== undefined) variables[counts] = changes;
-        continue;
-      }
-      const row = statement.get(...valuesOf(takes, variables)) as readonly SqlValue[] | undefined;
-      for (const [index, variable] of into.entries()) variables[variable] = row?.[index] ?? null;
+function pass(steps: readonly PreparedStep[], variables: Values): Values {
+  for (const { statement, takes, into, counts, when, unless } of steps) {
+    if (when !== undefined && !variables[when]) continue;
+    if (unless !== undefined && variables[unless]) continue;
+    if (into === undefined) {
+      const { changes } = statement.run(...valuesOf(takes, variables));
+      if (counts !== undefined) variables[counts] = changes;
+      continue;
     }
-    return variables;
+    const row = statement.get(...valuesOf(takes, variables)) as readonly SqlValue[] | undefined;
+    for (const [index, variable] of into.entries()) variables[variable] = row?.[index] ?? null;
   }
+  return variables;
 }
 
 function stepsOf(db: SqliteDatabase, step: Step): readonly PreparedStep[] {
