@@ -65,7 +65,7 @@ export const PARAMETERS: ParameterTable<Sets> = {
     password: text("password"),
     dbname: text("database"),
     listen: flag("listen"),
-    // As Prisma says it, for a pooler in transaction mode: nothing would be heard through it.
+    // As Prisma says it, for a pooler in transaction mode: it delivers no notification.
     pgbouncer: words("listen", { true: false, false: null }),
     loginTimeout: seconds("connectTimeout", LONGEST_CONNECT_MS),
     ...named(["client_encoding", "encoding", "charset"], encoding),

@@ -23,7 +23,7 @@ import {
 export interface PostgresJsSql {
   unsafe(text: string): unknown;
   begin(work: never): unknown;
-  listen(channel: string, hear: never): unknown;
+  listen(channel: string, onNotification: never): unknown;
   /** As the library has read them, from a URL, an object and the environment. */
   readonly options: { readonly host: string[]; readonly port: number[] };
 }
@@ -50,7 +50,7 @@ interface Options {
 }
 
 interface Result extends ReadonlyArray<unknown> {
-  readonly state?: { readonly pid?: unknown; readonly secret?: unknown };
+  readonly state?: { readonly pid?: unknown };
 }
 
 /** It is sent when it is awaited; `raw` gives each row as a list of bytes. */

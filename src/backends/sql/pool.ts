@@ -88,6 +88,8 @@ export class Pool<Connection> {
   readonly #idle: Kept<Connection>[] = [];
   readonly #waiting = new Set<Waiting<Connection>>();
   #count = 0;
+  /** For how many of the requests that wait a connection is being opened: the others wait for one that is given back. */
+  #opening = 0;
   #generation = 0;
   #ended = false;
   #tidying: NodeJS.Timeout | undefined;
@@ -121,7 +123,7 @@ export class Pool<Connection> {
     const coming = new Promise<Lent<Connection>>((resolve, reject) => {
       const waiting = { resolve, reject };
       this.#waiting.add(waiting);
-      cancel = () => this.#waiting.delete(waiting);
+      cancel = () => this.#forget(waiting);
     });
     const free = this.take();
     if (free !== undefined) free.giveBack(false);
@@ -154,13 +156,15 @@ export class Pool<Connection> {
     this.#ended = true;
     for (const { reject } of this.#waiting) reject(closedError(this.#settings.engine));
     this.#waiting.clear();
+    this.#opening = 0;
     clearInterval(this.#tidying);
     await Promise.all(this.#idle.splice(0).map(({ own }) => own.close(false)));
   }
 
   #openIfWanted(): void {
-    if (this.#waiting.size === 0 || this.#count >= this.#settings.most) return;
+    if (this.#waiting.size <= this.#opening || this.#count >= this.#settings.most) return;
     this.#count++;
+    this.#opening++;
     let kept: Kept<Connection> | undefined;
     let isLost = false;
     const lost = () => {
@@ -254,8 +258,12 @@ export class Pool<Connection> {
 
   #nextWaiting(): Waiting<Connection> | undefined {
     const [next] = this.#waiting;
-    if (next !== undefined) this.#waiting.delete(next);
+    if (next !== undefined) this.#forget(next);
     return next;
+  }
+
+  #forget(waiting: Waiting<Connection>): void {
+    if (this.#waiting.delete(waiting) && this.#opening > 0) this.#opening--;
   }
 
   #drop(kept: Kept<Connection>): void {

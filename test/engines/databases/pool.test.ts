@@ -125,3 +125,47 @@ test("a pool of the caller's: a request that has given up does not stay in the q
   used.giveBack(false);
   (await waiting.coming).giveBack(false);
 });
+
+test("a pool of the caller's is asked once for each request, and each connection goes back after it", async () => {
+  const asked = { connects: 0, back: 0 };
+  const pool = borrowedPool({
+    engine: "the database",
+    connect: async () => {
+      asked.connects++;
+      await sleep(1);
+      return {};
+    },
+    identify: async () => undefined,
+    giveBack: () => void asked.back++,
+    stop: async () => "told" as Stop,
+    most: Infinity,
+    size: 1,
+    timeoutMs: 20,
+  });
+  const use = async () => (await pool.order().coming).giveBack(false);
+  await Promise.all([use(), use(), sleep(1).then(use), sleep(1).then(use)]);
+  await sleep(10);
+  expect(asked).toEqual({ connects: 4, back: 4 });
+});
+
+test("a pool of the caller's that cannot connect is asked once for each request", async () => {
+  let connects = 0;
+  const pool = borrowedPool({
+    engine: "the database",
+    connect: async (): Promise<object> => {
+      connects++;
+      await sleep(1);
+      throw new Error("no connection is left");
+    },
+    identify: async () => undefined,
+    giveBack: () => {},
+    stop: async () => "told" as Stop,
+    most: Infinity,
+    size: 1,
+    timeoutMs: 20,
+  });
+  const failed = await Promise.allSettled([1, 2, 3].map(() => pool.order().coming));
+  await sleep(10);
+  expect(failed.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  expect(connects).toBe(3);
+});
