@@ -1,13 +1,11 @@
 import type { Force, ResourceRecord } from "../core/backend.js";
-import { admit, type Claim, tokenOf } from "../core/claim.js";
+import { admit, type Claim, type ClaimView, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
 import { invalidOption } from "../core/errors.js";
 import type { LockKind } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { knownOptions } from "../core/options.js";
-import { resizeIn } from "../core/resizing.js";
-import type { ClaimView } from "../core/views.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
@@ -104,7 +102,6 @@ function readForce(options: ForceReleaseOptions): { reason: string; by?: string 
   if (typeof reason !== "string" || reason === "" || reason.length > LONGEST_TEXT) {
     throw invalidOption(`reason: say in at most ${LONGEST_TEXT} characters why; the victim is told.`);
   }
-  if (resizeIn(reason) !== undefined) throw invalidOption(`reason: "${reason}" is what resize says.`);
   if (by !== undefined && (typeof by !== "string" || by.length > LONGEST_TEXT)) {
     throw invalidOption(`by: must be a string of at most ${LONGEST_TEXT} characters.`);
   }

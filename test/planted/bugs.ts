@@ -240,11 +240,11 @@ export const BUGS: readonly Bug[] = [
     name: "run that hides the loss of its lease",
     edits: [
       {
-        file: "locks/run.js",
+        file: "locks/lockable.js",
         find: "overran || lease.holds.some((heldClaim) => heldClaim.lost !== undefined)",
         replace: "false",
       },
-      { file: "locks/run.js", find: "if (!wasHeld)", replace: "if (false)" },
+      { file: "locks/lockable.js", find: "if (!wasHeld)", replace: "if (false)" },
     ],
     caughtBy: [MEMORY, "run rejects with the loss"],
   },
@@ -285,5 +285,21 @@ export const BUGS: readonly Bug[] = [
     name: "a leader that gives up with its seat",
     edits: [{ file: "locks/election.js", find: "if (ended)", replace: "if (true)" }],
     caughtBy: [MEMORY, "a leader that lost its seat is told"],
+  },
+  {
+    name: "the number of a resize read from the note",
+    edits: [
+      {
+        file: "core/resizing.js",
+        find: "first.resize : undefined",
+        replace: "Number(/^resized to (.+) permits$/.exec(first.note)?.[1] ?? NaN) || undefined : undefined",
+      },
+    ],
+    caughtBy: [MEMORY, "a note or a reason that reads like that of resize changes no number"],
+  },
+  {
+    name: "a head that cannot be read taken for an idle lock",
+    edits: [{ file: LUA, find: "tonumber(text) or error(", replace: "tonumber(text) or 0 or error(" }],
+    caughtBy: ["test/engines/redis/unreadable-head.test.ts", `never a loss: "x"`],
   },
 ];

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { connect as connectTcp, isIP } from "node:net";
 import { checkServerIdentity, connect as connectTls, type PeerCertificate } from "node:tls";
 import { nowMs } from "../../core/clock.js";
-import { SingleFlight } from "../../core/single-flight.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { socketTls } from "../../engine-kit/tls.js";
 import { CODE, closedError } from "./errors.js";

@@ -1,9 +1,16 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { type Address, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../engine-kit/tls.js";
-import { duration, type ParameterTable, text, withParameters } from "../../engine-kit/url-parameters.js";
+import {
+  type Address,
+  duration,
+  type ParameterTable,
+  parseAddress,
+  text,
+  type UrlForm,
+  withParameters,
+} from "../../engine-kit/url.js";
 
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */

@@ -1,5 +1,5 @@
 import { startTimer } from "../../core/timer.js";
-import { Backoff } from "../../engine-kit/backoff.js";
+import { Backoff } from "../../engine-kit/request-timeout.js";
 import {
   EVENT_DELETE,
   type KeyValue,

@@ -1,7 +1,7 @@
 import { invalidOption } from "../../core/errors.js";
-import type { Host } from "../../engine-kit/address.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { TlsSettings } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
 import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
 import type { Pool, Stop } from "../sql/pool.js";

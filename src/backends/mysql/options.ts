@@ -1,13 +1,7 @@
 import { isIP } from "node:net";
 import { invalidOption } from "../../core/errors.js";
 import { tlsMode } from "../../engine-kit/tls.js";
-import {
-  accepted,
-  type Parameter,
-  type ParameterTable,
-  text,
-  words,
-} from "../../engine-kit/url-parameters.js";
+import { accepted, type Parameter, type ParameterTable, text, words } from "../../engine-kit/url.js";
 import {
   DATABASE_PARAMETERS,
   type DatabaseSets,

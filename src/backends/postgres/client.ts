@@ -1,6 +1,6 @@
 import { invalidOption, LockError } from "../../core/errors.js";
-import type { Host } from "../../engine-kit/address.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import type { Host } from "../../engine-kit/url.js";
 import { codeOf, lateError } from "../sql/errors.js";
 import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";

@@ -1,14 +1,6 @@
 import { invalidOption } from "../../core/errors.js";
 import { partOf } from "../../core/shape.js";
-import {
-  accepted,
-  flag,
-  type ParameterTable,
-  seconds,
-  text,
-  whole,
-  words,
-} from "../../engine-kit/url-parameters.js";
+import { accepted, flag, type ParameterTable, seconds, text, whole, words } from "../../engine-kit/url.js";
 import {
   DATABASE_PARAMETERS,
   type DatabaseAddress,

@@ -1,7 +1,7 @@
-import type { Host } from "../../engine-kit/address.js";
 import { absent, refuseOlder } from "../../engine-kit/client-library.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { socketTls } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
 import { inTime } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
 import type { Stop } from "../sql/pool.js";

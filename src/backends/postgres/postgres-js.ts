@@ -4,9 +4,9 @@ import { nowMs } from "../../core/clock.js";
 import { LockError } from "../../core/errors.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
-import type { Host } from "../../engine-kit/address.js";
 import { absent, refuseOlder } from "../../engine-kit/client-library.js";
 import { socketTls, type TlsSettings } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
 import type { DatabaseAddress } from "../sql/options.js";
 import type { Stop } from "../sql/pool.js";
 import {

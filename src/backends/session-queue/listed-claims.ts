@@ -1,6 +1,6 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
 import { admit } from "../../core/claim.js";
-import { type ClaimMetadata, UNKNOWN_OWNER } from "../../engine-kit/claim-metadata.js";
+import type { StoredMetadata } from "../../engine-kit/claim-metadata.js";
 
 /** A claim as the servers list it. */
 export interface ListedClaim {
@@ -21,12 +21,12 @@ export function capacityOf(claims: readonly ListedClaim[]): number | undefined {
   return claims.find(({ capacity }) => capacity !== undefined)?.capacity;
 }
 
-/** One claim as `inspect` and `list` show it; without `metadata` it is a claim of another program. */
+/** One claim as `inspect` and `list` show it. */
 export function claimRecord(
-  claim: Omit<ClaimRecord, "owner" | "note">,
-  metadata: ClaimMetadata | undefined,
+  claim: Omit<ClaimRecord, "owner" | "note" | "resize">,
+  { owner, note, resize }: StoredMetadata,
 ): ClaimRecord {
-  return { ...claim, owner: metadata?.owner ?? UNKNOWN_OWNER, note: metadata?.note ?? "" };
+  return { ...claim, owner, note, resize };
 }
 
 /** `listed` may be more than is shown; `undefined` if nothing is. */

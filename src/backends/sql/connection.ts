@@ -1,7 +1,7 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { isLockError, type LockError } from "../../core/errors.js";
 import { asError } from "../../core/shape.js";
-import { SingleFlight } from "../../core/single-flight.js";
 import { delay } from "../../core/timer.js";
 import { countIn } from "../../engine-kit/reply.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";

@@ -1,6 +1,6 @@
 import { asError } from "../../core/shape.js";
-import { describeHosts, type Host } from "../../engine-kit/address.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { describeHosts, type Host } from "../../engine-kit/url.js";
 import { lateError, ReadOnlyServerError } from "./errors.js";
 import { Pool, type PoolMember, type PoolSettings, type Stop } from "./pool.js";
 

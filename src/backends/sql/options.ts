@@ -1,7 +1,6 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { type Address, describeHosts, parseAddress } from "../../engine-kit/address.js";
 import {
   readTls,
   TLS_PARAMETERS,
@@ -12,15 +11,18 @@ import {
   tlsMode,
 } from "../../engine-kit/tls.js";
 import {
+  type Address,
+  describeHosts,
   duration,
   type Parameter,
   type ParameterTable,
+  parseAddress,
   seconds,
   text,
   whole,
   withParameters,
   words,
-} from "../../engine-kit/url-parameters.js";
+} from "../../engine-kit/url.js";
 
 /** Options that every database server has. */
 export interface ServerOptions {

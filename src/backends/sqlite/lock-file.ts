@@ -1,9 +1,8 @@
 import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { backendError } from "../../core/errors.js";
-import { SingleFlight } from "../../core/single-flight.js";
-import { delay, nextTurn } from "../../core/timer.js";
-import { yieldTurn } from "../../engine-kit/yield-turn.js";
+import { delay, nextTurn, yieldTurn } from "../../core/timer.js";
 import type { SqlConnection } from "../sql/connection.js";
 import type { Row } from "../sql/replies.js";
 import type { Routine, SqlValue } from "../sql/routines.js";
