@@ -5,7 +5,7 @@ import type { Host } from "../../engine-kit/url.js";
 import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
 import type { Pool, Stop } from "../sql/pool.js";
-import { ENGINE, isServers, isWritable } from "./errors.js";
+import { ENGINE, isFromServer, isWritable } from "./errors.js";
 import {
   closed,
   connected,
@@ -101,7 +101,7 @@ function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLik
       }
       return connection;
     },
-    keptIn: (connection) => connection.connection ?? connection,
+    innerOf: (connection) => connection.connection ?? connection,
     identify: (connection) => identityOf(connection),
     giveBack: (connection, broken) => (broken ? connection.destroy() : connection.release()),
     stop: ({ threadId }, identity, attempt) =>
@@ -177,7 +177,7 @@ class RequestStopper {
       return await inTime(killOn(client.promise(), thread), requestTimeout);
     } catch (error) {
       // A server that has no connection left is reachable.
-      return isServers(error) ? "told" : "unreachable";
+      return isFromServer(error) ? "told" : "unreachable";
     } finally {
       if (--this.#users === 0) {
         this.#open = undefined;
@@ -212,7 +212,8 @@ async function killOn(session: MysqlSession, { identity, threadId }: ServerThrea
     return "told";
   } catch (error) {
     // 1094: there is no such connection; 1095: it is of another user.
-    if (isServers(error) && /^109[45]$/.test(String((error as { errno?: unknown }).errno))) return "absent";
+    if (isFromServer(error) && /^109[45]$/.test(String((error as { errno?: unknown }).errno)))
+      return "absent";
     throw error;
   }
 }

@@ -94,7 +94,7 @@ export const PARAMETERS: ParameterTable<Sets> = {
 const KIND: ServerKind = {
   engine: "mysql",
   isPool: isMysqlPool,
-  whatPool:
+  poolMustBe:
     'a pool of mysql2, as its createPool makes it. A single connection, a cluster of pools, or a pool of the packages "mariadb" or "mysql" cannot be used; mysql2 speaks to MariaDB, too.',
   ports: new Map([
     ["mysql", 3306],

@@ -193,7 +193,7 @@ export function schemaDriver(prefix: string): SchemaDriver<MysqlSession> {
     create: (session, check) => create(prefix, session, check),
     lack: `the database has no tables and procedures "${prefix}_…" for the locks`,
     module: "locktender/mysql",
-    what: `the tables "${prefix}_…"`,
+    tables: `the tables "${prefix}_…"`,
   };
 }
 

@@ -39,7 +39,7 @@ export function postgres(options: PostgresOptions = {}): Backend {
   let notifications: Notifications | undefined;
   const listening = (waiters: WaiterRegistry, poller: Poller) => {
     const made = new Notifications({ listener, lend }, settings, waiters, poller);
-    connection.onMove(() => made.reconnect());
+    connection.onReadOnly(() => made.reconnect());
     notifications = made;
     return made;
   };
@@ -86,7 +86,7 @@ function postgresDriver(settings: PostgresSettings, onLibrary: (name: string) =>
   const calls = new Map<Routine, PgQuery>();
   // A statement that stays prepared is state of the session: not in a pool of the caller's, or behind a pooler.
   let prepares = target.pool === undefined;
-  const known = (routine: Routine) => {
+  const queryOf = (routine: Routine) => {
     const found = calls.get(routine);
     if (found !== undefined) return found;
     const made = {
@@ -104,7 +104,7 @@ function postgresDriver(settings: PostgresSettings, onLibrary: (name: string) =>
     renewalsPerCall: 500,
     open: () => openPool(settings, onLibrary),
     call: (client, routine, values) => {
-      return client.query({ ...known(routine), values }).then(
+      return client.query({ ...queryOf(routine), values }).then(
         (result) => rowsOf(routine, result),
         (error: unknown) => {
           if (prepares && isUnprepared(error)) {

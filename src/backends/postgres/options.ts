@@ -91,7 +91,7 @@ export const PARAMETERS: ParameterTable<Sets> = {
 const KIND: ServerKind = {
   engine: "postgres",
   isPool: isPgPool,
-  whatPool:
+  poolMustBe:
     "a pool of pg. A single client of it, or what another library makes, cannot be used; what postgres.js makes is given as postgres({ sql }).",
   ports: new Map([
     ["postgres", 5432],

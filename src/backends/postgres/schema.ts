@@ -179,7 +179,7 @@ export function schemaDriver(schema: string): SchemaDriver<PgSession> {
     create: (client, check) => create(schema, client, check),
     lack: `PostgreSQL has no schema "${schema}" with the tables and functions of the locks`,
     module: "locktender/postgres",
-    what: `the tables in the schema "${schema}"`,
+    tables: `the tables in the schema "${schema}"`,
   };
 }
 

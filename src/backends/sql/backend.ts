@@ -26,7 +26,7 @@ import {
   readRenewal,
   textOf,
   ticketOf,
-  us,
+  toUs,
 } from "./replies.js";
 import { claim, names, readCell, records, release, renew, writeCell } from "./routines.generated.js";
 import { Sweeper } from "./sweeper.js";
@@ -100,7 +100,7 @@ export class SqlBackend implements Backend {
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, ticket = 0n, weight, capacity, ttlMs, fixed, minHoldMs, queue, maxWaiters } = request;
     const values = [
-      ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
+      ...[name, id, ticket, weight, capacity, toUs(ttlMs), fixed ? 1 : 0, toUs(minHoldMs), queue ? 1 : 0],
       ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
       ...[this.#metadata.of(request), NO_NOTE, this.#notifications?.channel ?? ""],
       this.#floor.lowest(),
@@ -138,7 +138,7 @@ export class SqlBackend implements Backend {
       ...forceValues(force),
       this.#floor.lowest(),
     ]);
-    this.#poller.left(claim.name, force !== undefined);
+    this.#poller.released(claim.name, force !== undefined);
     return bitOf(row, "was_there");
   }
 
@@ -193,7 +193,7 @@ export class SqlBackend implements Backend {
   async #writeCell(name: string, { text, ifVersion, keepMs = 0 }: CellChange): Promise<bigint | undefined> {
     const expected = ifVersion === undefined ? -1n : (ifVersion ?? 0n);
     const deletes = text === undefined ? 1 : 0;
-    const values = [name, expected, deletes, text ?? null, us(keepMs), this.#floor.lowest()];
+    const values = [name, expected, deletes, text ?? null, toUs(keepMs), this.#floor.lowest()];
     const [row] = await this.#connection.call(writeCell, values);
     this.#sweeper.used();
     const drawn = ticketOf(row, "drawn");
@@ -219,7 +219,7 @@ function listOf(claims: readonly RenewRequest[]): readonly object[] {
       name,
       id,
       ticket: String(ticket),
-      ttl_us: us(ttlMs),
+      ttl_us: toUs(ttlMs),
       // The only one of its name; or the first of several, for which those of the name are looked at together.
       is_alone: isAlone ? 1 : 0,
       is_first: follows || isAlone ? 0 : 1,

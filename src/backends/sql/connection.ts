@@ -55,7 +55,7 @@ export interface SchemaDriver<Connection> {
   /** For errors: what is not there, which module prints the migration, and what a newer release has changed. */
   readonly lack: string;
   readonly module: string;
-  readonly what: string;
+  readonly tables: string;
 }
 
 /**
@@ -70,7 +70,7 @@ const LONGEST_PAUSE_MS: Readonly<Partial<Record<Meaning, number>>> = {
 };
 
 /** So often, at most, the next connection of a caller's pool is tried at once, if the last one led to a read-only server. */
-const FREE_TRIES = 64;
+const TRIES_AT_ONCE = 64;
 
 /** Making tables waits for all other processes that want to make them. */
 const MAKING_MS = 30_000;
@@ -92,7 +92,7 @@ export class PooledConnection<Connection> implements SqlConnection {
   #pool: Pool<Connection> | undefined;
   #ready = false;
   #closed = false;
-  #onMove = ignore;
+  #onReadOnly = ignore;
 
   constructor(driver: Driver<Connection>, settings: ServerSettings) {
     this.renewalsPerCall = driver.renewalsPerCall;
@@ -130,7 +130,7 @@ export class PooledConnection<Connection> implements SqlConnection {
         if (meaning === "read-only") {
           // The address may lead elsewhere by now: it is looked up anew for each connection that is opened.
           this.#pool?.replace();
-          this.#onMove();
+          this.#onReadOnly();
         }
         untilMs ??= nowMs() + this.#settings.timeoutMs;
         const longestMs = LONGEST_PAUSE_MS[meaning];
@@ -138,16 +138,17 @@ export class PooledConnection<Connection> implements SqlConnection {
           throw explained(this.#driver, this.#settings, error);
         }
         // A pool of the caller's may have many old connections, each of which has to be found.
-        const freeTries = meaning === "read-only" ? Math.min(this.#pool?.idleAtMost ?? 0, FREE_TRIES) : 0;
-        const isFree = attempt <= freeTries || (meaning === "stale" && attempt === 1);
-        if (!isFree) await pause(attempt - freeTries, longestMs);
+        const triesAtOnce =
+          meaning === "read-only" ? Math.min(this.#pool?.idleAtMost ?? 0, TRIES_AT_ONCE) : 0;
+        const isAtOnce = attempt <= triesAtOnce || (meaning === "stale" && attempt === 1);
+        if (!isAtOnce) await pause(attempt - triesAtOnce, longestMs);
       }
     }
   }
 
   /** Is called when the connections of this moment have turned out to lead to a server that cannot write. */
-  onMove(listener: () => void): void {
-    this.#onMove = listener;
+  onReadOnly(listener: () => void): void {
+    this.#onReadOnly = listener;
   }
 
   /** A connection for longer than one request. */
@@ -175,7 +176,7 @@ export class PooledConnection<Connection> implements SqlConnection {
     const { where, mayCreate, prefix } = this.#settings;
     const check = (breaking: unknown) => {
       const found = readBy(countIn, breaking);
-      if (found > REVISION) throw tooNewError(schema.what, found, REVISION);
+      if (found > REVISION) throw tooNewError(schema.tables, found, REVISION);
     };
     const isThere = async (connection: Connection): Promise<boolean> => {
       try {

@@ -20,9 +20,9 @@ export type Meaning =
 /** What an error means to the operator of the program. */
 export interface Explanation {
   /** Whether the server itself has said it. */
-  readonly isServers: boolean;
+  readonly isFromServer: boolean;
   /** Whether it may pass by itself. */
-  readonly passes: boolean;
+  readonly mayPass: boolean;
   readonly advice: string | undefined;
 }
 
@@ -34,12 +34,12 @@ export function explained(
 ): LockError {
   if (isLockError(error)) return error;
   const inner = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
-  const { isServers, passes, advice } = driver.explain(inner);
+  const { isFromServer, mayPass, advice } = driver.explain(inner);
   const text = plainText(textOf(inner)).replace(/\.$/, "");
-  const forTls = isServers ? undefined : tlsAdvice(text, target.pool !== undefined);
+  const forTls = isFromServer ? undefined : tlsAdvice(text, target.pool !== undefined);
   const told = forTls?.advice ?? advice;
   return backendError(`${driver.engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
-    retryable: passes && forTls?.passes !== false,
+    retryable: mayPass && forTls?.passes !== false,
     cause: scrubbed(inner),
   });
 }

@@ -15,8 +15,8 @@ export function stopTimeout(timeoutMs: number): RequestTimeout {
 }
 
 /** As the work settles, or an error when its time is up. */
-export function inTime<T>(work: Promise<T>, requestTimeout: RequestTimeout): Promise<T> {
-  return requestTimeout.bound(work, asError, () => new Error("no answer"));
+export function inTime<T>(work: Promise<T>, requestTimeout: RequestTimeout, late = "no answer"): Promise<T> {
+  return requestTimeout.bound(work, asError, () => new Error(late));
 }
 
 /** Where connections of ours lead, and how many there may be. */
@@ -27,8 +27,8 @@ interface OwnPoolSettings extends PoolSettings {
   readonly silent?: string;
 }
 
-/** A connection that is being opened. It settles when the server has told whether it is read-only. */
 export interface OpeningConnection<Connection> extends PoolMember<Connection> {
+  /** Settles when the connection is open, and the server has told whether it is read-only. */
   readonly isReadOnly: Promise<boolean>;
 }
 
@@ -85,7 +85,7 @@ interface BorrowedPool<Connection extends object, Identity> {
   readonly engine: string;
   connect(): Promise<Connection>;
   /** What the pool keeps, where `connect` only gives something that is wrapped around it. */
-  keptIn?(connection: Connection): object;
+  innerOf?(connection: Connection): object;
   /**
    * By what the server knows a connection. It is asked once for each, before its first use; a connection of which it
    * cannot be found out goes back as broken.
@@ -110,7 +110,7 @@ export function borrowedPool<Connection extends object, Identity>(
   const identities = new WeakMap<object, Identity>();
   const borrow = async (): Promise<PoolMember<Connection>> => {
     const connection = await pool.connect();
-    const kept = pool.keptIn?.(connection) ?? connection;
+    const inner = pool.innerOf?.(connection) ?? connection;
     let isTold = false;
     const close = async (broken: boolean) => {
       // It is not used again even if its request ends well: what was told to stop it may still be under way.
@@ -118,8 +118,10 @@ export function borrowedPool<Connection extends object, Identity>(
     };
     try {
       // Bounded, because a connection that has fallen silent would never go back to the pool.
-      if (!identities.has(kept))
-        identities.set(kept, await inTime(pool.identify(connection), requestTimeout));
+      if (!identities.has(inner)) {
+        const identity = inTime(pool.identify(connection), requestTimeout, "the connection does not answer");
+        identities.set(inner, await identity);
+      }
     } catch (error) {
       close(true).catch(ignore);
       throw error;
@@ -129,7 +131,7 @@ export function borrowedPool<Connection extends object, Identity>(
       close,
       stop: (attempt) => {
         isTold = true;
-        return pool.stop(connection, identities.get(kept) as Identity, attempt);
+        return pool.stop(connection, identities.get(inner) as Identity, attempt);
       },
       ref: ignore,
       unref: ignore,

@@ -68,7 +68,7 @@ export interface ServerKind {
   /** Whether that is a pool of its library, found out without calling anything on it. */
   isPool(pool: unknown): boolean;
   /** For the error: what the pool should be. */
-  readonly whatPool: string;
+  readonly poolMustBe: string;
   /** The default port by scheme. */
   readonly ports: ReadonlyMap<string, number>;
   readonly parameters: ParameterTable;
@@ -137,7 +137,7 @@ function readTarget<Pool>(
   if (url !== undefined && pool === undefined) return { address: readDatabaseUrl(kind, url, tls) };
   if (pool === undefined || url !== undefined)
     throw invalidOption(`${kind.engine}: give either a url or a pool.`);
-  if (!kind.isPool(pool)) throw invalidOption(`pool: must be ${kind.whatPool}`);
+  if (!kind.isPool(pool)) throw invalidOption(`pool: must be ${kind.poolMustBe}`);
   if ([tls, connections, connectTimeout].some((option) => option !== undefined)) {
     throw invalidOption("tls, connections, connectTimeout: a pool of yours has them already.");
   }

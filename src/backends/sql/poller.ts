@@ -47,7 +47,7 @@ export class Poller {
   }
 
   /** This process has released at a name: another claim of its own may be next there, or was the one that it took away. */
-  left(name: string, isForced: boolean): void {
+  released(name: string, isForced: boolean): void {
     if (this.#enabled && (isForced || this.#waiters.waiting.has(name))) this.look();
   }
 
@@ -95,7 +95,7 @@ export class Poller {
       const asked = this.#heads();
       const list = asked.map(({ name, ticket }) => ({ name, ticket: String(ticket) }));
       const rows = await this.#connection.call(poll, [JSON.stringify(list)]);
-      const moved = this.#told(asked, rows);
+      const moved = this.#tellWaiters(asked, rows);
       this.#pauseMs = moved ? SHORTEST_MS : Math.min(this.#pauseMs * GROWTH, LONGEST_MS);
     } catch {
       // A waiter that asks by itself gets the error; a look is only a hint.
@@ -127,8 +127,8 @@ export class Poller {
     return heads;
   }
 
-  /** Whether anything has moved since the last look. */
-  #told(asked: readonly Watched[], rows: readonly Row[]): boolean {
+  /** Tells the waiters that are let in, and says whether anything has moved since the last look. */
+  #tellWaiters(asked: readonly Watched[], rows: readonly Row[]): boolean {
     const ahead = new Map<string, number>();
     for (const row of rows) {
       const ticket = ticketOf(row, "ticket");

@@ -204,10 +204,10 @@ export class Pool<Connection> {
 
   #giveBack(kept: Kept<Connection>, broken: boolean): void {
     if (kept.state !== "open") return;
-    const isOutdated = kept.generation !== this.#generation;
+    const isReplaced = kept.generation !== this.#generation;
     // One that leads to a server that cannot write must not go back to the caller's pool.
-    if (this.#isBorrowed) this.#discard(kept, broken || isOutdated);
-    else if (broken || isOutdated || this.#ended) this.#discard(kept, broken);
+    if (this.#isBorrowed) this.#discard(kept, broken || isReplaced);
+    else if (broken || isReplaced || this.#ended) this.#discard(kept, broken);
     else this.#handOut(kept);
   }
 

@@ -18,7 +18,7 @@ export function decodeText(json: unknown): string | undefined {
 }
 
 /** Times are microseconds in the database. */
-export function us(ms: number): number {
+export function toUs(ms: number): number {
   return Math.round(ms * 1000);
 }
 

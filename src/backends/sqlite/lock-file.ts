@@ -128,16 +128,16 @@ export class LockFile implements SqlConnection {
     if (this.#closed) throw closedError();
     const session = this.#session;
     if (session === undefined) return undefined;
-    if (this.#brought) assertNoTransaction(session.inTransaction);
+    if (this.#isGiven) assertNoTransaction(session.inTransaction);
     // The caller's connection is not ours to open anew, so it is used even if it is broken.
-    if ((!session.broken || this.#brought) && session.isCurrent()) return session;
-    if (this.#brought) throw this.#replaced();
+    if ((!session.broken || this.#isGiven) && session.isCurrent()) return session;
+    if (this.#isGiven) throw this.#replaced();
     this.#discard();
     this.#listener()?.lost();
     return undefined;
   }
 
-  get #brought(): boolean {
+  get #isGiven(): boolean {
     return "database" in this.#options.source;
   }
 
@@ -163,13 +163,13 @@ export class LockFile implements SqlConnection {
       // What we have open is known only if it was there before and after: a file that was just made, or deleted
       // or replaced meanwhile, is opened once more.
       if (file !== undefined && (identity === undefined || !session.isCurrent())) {
-        throw this.#brought ? this.#replaced() : tryAgain("not the same file");
+        throw this.#isGiven ? this.#replaced() : tryAgain("not the same file");
       }
       this.#session = session;
       this.#listener()?.opened();
       return session;
     } catch (error) {
-      if (!this.#brought) db.close();
+      if (!this.#isGiven) db.close();
       throw error;
     }
   }
@@ -183,7 +183,7 @@ export class LockFile implements SqlConnection {
   #discard(): void {
     const session = this.#session;
     this.#session = undefined;
-    if (session === undefined || this.#brought) return;
+    if (session === undefined || this.#isGiven) return;
     try {
       session.close();
     } catch {

@@ -82,7 +82,7 @@ function forgetOtherBoots(db: SqliteDatabase, boot: string, nowUs: number): void
   }
 }
 
-/** The file behind a database that was brought to us; `undefined` if it is in memory. */
+/** The file behind a database of the caller's; `undefined` if it is in memory. */
 export function fileOf(db: SqliteDatabase): string | undefined {
   const rows = db.prepare("PRAGMA database_list").all() as { name: string; file: string | null }[];
   return rows.find(({ name }) => name === "main")?.file || undefined;

@@ -182,7 +182,7 @@ function prepare(db: SqliteDatabase, source: string): Prepared {
     return "?";
   };
   const statement = db.prepare(translated(source, dialectWith(variable)));
-  // All our integers are exact as numbers; a database that was brought to us may be set to bigint.
+  // All our integers are exact as numbers; a database of the caller's may be set to bigint.
   statement.safeIntegers(false);
   return { statement, takes };
 }
