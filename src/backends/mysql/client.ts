@@ -108,7 +108,7 @@ function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLik
       stopBorrowed(promised, { identity, threadId }, attempt, stopping),
     // One is left for stopping requests which hang, if there is more than one.
     most: Math.max(1, limit - 1),
-    size: limit,
+    borrowedFrom: limit,
     timeoutMs,
   });
 }

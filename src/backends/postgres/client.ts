@@ -147,7 +147,7 @@ function poolOf(pool: PgPoolLike & { readonly Client?: unknown }, timeoutMs: num
       return stopper.stop({ cancel, make }, session, attempt);
     },
     most: Infinity,
-    size: typeof max === "number" ? max : Infinity,
+    borrowedFrom: typeof max === "number" ? max : Infinity,
     timeoutMs,
   });
 }

@@ -43,7 +43,7 @@ export interface Driver<Connection> {
 }
 
 export interface SchemaDriver<Connection> {
-  /** Throws if this server or connection cannot keep what we promise. */
+  /** Throws if this server or connection cannot keep what we promise. One to a read-only server is not used again. */
   refuseUnusable(connection: Connection, where: string): Promise<void>;
   /**
    * The highest `breaking` revision of all releases that have made their routines here; an error that means

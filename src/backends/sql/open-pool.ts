@@ -81,8 +81,8 @@ export function ownPool<Connection>(
 }
 
 /** What we use of a pool of the caller's. */
-interface BorrowedPool<Connection extends object, Identity> {
-  readonly engine: string;
+interface BorrowedPool<Connection extends object, Identity> extends PoolSettings {
+  readonly borrowedFrom: number;
   connect(): Promise<Connection>;
   /** What the pool keeps, where `connect` only gives something that is wrapped around it. */
   innerOf?(connection: Connection): object;
@@ -93,25 +93,19 @@ interface BorrowedPool<Connection extends object, Identity> {
   identify(connection: Connection): Promise<Identity>;
   giveBack(connection: Connection, broken: boolean): unknown;
   stop(connection: Connection, identity: Identity, attempt: number): Promise<Stop>;
-  /** How many of them may be in use at a time. */
-  readonly most: number;
-  /** How many connections it keeps at most. */
-  readonly size: number;
-  /** How long a request may take. */
-  readonly timeoutMs: number;
 }
 
 /** A pool of the caller's, to which each connection goes back after its request. It is not ours to end. */
 export function borrowedPool<Connection extends object, Identity>(
   pool: BorrowedPool<Connection, Identity>,
 ): Pool<Connection> {
-  const { engine, most, size, timeoutMs } = pool;
-  const requestTimeout = new RequestTimeout(timeoutMs);
+  const requestTimeout = new RequestTimeout(pool.timeoutMs);
   const identities = new WeakMap<object, Identity>();
   const borrow = async (): Promise<PoolMember<Connection>> => {
     const connection = await pool.connect();
     const inner = pool.innerOf?.(connection) ?? connection;
     let isTold = false;
+    // Asynchronous, so that what the caller's pool may throw does not end the process.
     const close = async (broken: boolean) => {
       // It is not used again even if its request ends well: what was told to stop it may still be under way.
       await pool.giveBack(connection, broken || isTold);
@@ -137,5 +131,5 @@ export function borrowedPool<Connection extends object, Identity>(
       unref: ignore,
     };
   };
-  return new Pool({ engine, most, timeoutMs, borrowedFrom: size }, borrow);
+  return new Pool(pool, borrow);
 }

@@ -116,7 +116,7 @@ test("a pool of the caller's: a request that has given up does not stay in the q
     giveBack: () => {},
     stop: async () => "told" as Stop,
     most: 1,
-    size: 1,
+    borrowedFrom: 1,
     timeoutMs: 20,
   });
   const used = await pool.order().coming;
@@ -139,7 +139,7 @@ test("a pool of the caller's is asked once for each request, and each connection
     giveBack: () => void asked.back++,
     stop: async () => "told" as Stop,
     most: Infinity,
-    size: 1,
+    borrowedFrom: 1,
     timeoutMs: 20,
   });
   const use = async () => (await pool.order().coming).giveBack(false);
@@ -161,7 +161,7 @@ test("a pool of the caller's that cannot connect is asked once for each request"
     giveBack: () => {},
     stop: async () => "told" as Stop,
     most: Infinity,
-    size: 1,
+    borrowedFrom: 1,
     timeoutMs: 20,
   });
   const failed = await Promise.allSettled([1, 2, 3].map(() => pool.order().coming));
