@@ -1,6 +1,5 @@
-import { LockError } from "../../core/errors.js";
+import { asError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 import { codeOf, ENDED_POOL, type Explanation, type Meaning } from "../sql/errors.js";
 
 export const ENGINE = "PostgreSQL";

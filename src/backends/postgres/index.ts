@@ -1,5 +1,5 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
-import { partOf } from "../../core/shape.js";
+import { partOf } from "../../core/errors.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { listIn } from "../../engine-kit/reply.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
-import { asError } from "../../core/shape.js";
+import { asError } from "../../core/errors.js";
 import { delay, startTimer } from "../../core/timer.js";
 import { parseForce } from "../../engine-kit/claim-metadata.js";
 import { Backoff, RequestTimeout } from "../../engine-kit/request-timeout.js";

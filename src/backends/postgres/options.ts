@@ -1,5 +1,4 @@
-import { invalidOption } from "../../core/errors.js";
-import { partOf } from "../../core/shape.js";
+import { invalidOption, partOf } from "../../core/errors.js";
 import { accepted, flag, type ParameterTable, seconds, text, whole, words } from "../../engine-kit/url.js";
 import {
   DATABASE_PARAMETERS,

@@ -1,7 +1,6 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
 import { SingleFlight } from "../../core/concurrency.js";
-import { isLockError, type LockError } from "../../core/errors.js";
-import { asError } from "../../core/shape.js";
+import { asError, isLockError, type LockError } from "../../core/errors.js";
 import { delay } from "../../core/timer.js";
 import { countIn } from "../../engine-kit/reply.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";

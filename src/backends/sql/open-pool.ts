@@ -1,4 +1,4 @@
-import { asError } from "../../core/shape.js";
+import { asError } from "../../core/errors.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { describeHosts, type Host } from "../../engine-kit/url.js";
 import { lateError, ReadOnlyServerError } from "./errors.js";

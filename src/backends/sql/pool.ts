@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.js";
-import { asError } from "../../core/shape.js";
+import { asError } from "../../core/errors.js";
 import { startInterval, startTimer } from "../../core/timer.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { closedError } from "./errors.js";

@@ -1,6 +1,5 @@
-import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError, backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 
 /** SQLite's primary result codes: the number, the beginning of the name, and what SQLite itself says. */
 const CODES = [
