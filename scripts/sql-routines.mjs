@@ -25,7 +25,7 @@
 //   -- answer: one row per claim                the statement whose rows are the answer
 //
 // A section of shared.sql without a statement is written by each engine itself, in its sections.sql. In statements,
-// `:name` is a variable, and `@` begins what each engine writes in its own way (src/backends/sql/translated.ts).
+// `:name` is a variable, and `@` begins what each engine writes in its own way (src/backends/sql/routines.ts).
 
 /** @typedef {"name" | "id" | "text" | "integer" | "bigint"} Kind */
 /** @typedef {[name: string, kind: Kind][]} Variables In their order. */

@@ -6,11 +6,11 @@ import type { Backend, Notify } from "#lib/core/backend.js";
 /** Memory as an engine that keeps no queue: a refused caller is told to ask again, and the test notifies it. */
 function withoutQueue(againInMs: number): {
   readonly backend: Backend;
-  readonly ring: () => void;
+  readonly notifyAll: () => void;
   readonly asked: () => number;
 } {
   const store = memory();
-  const rings = new Set<Notify>();
+  const watchers = new Set<Notify>();
   let asked = 0;
   const backend: Backend = {
     traits: { ...store.traits, engine: "queueless", queueing: false },
@@ -23,17 +23,17 @@ function withoutQueue(againInMs: number): {
     renew: (claims) => store.renew(claims),
     release: (claim, ending) => store.release(claim, ending),
     list: (query) => store.list(query),
-    watch(_, ring) {
-      rings.add(ring);
-      return () => void rings.delete(ring);
+    watch(_, notify) {
+      watchers.add(notify);
+      return () => void watchers.delete(notify);
     },
     close: () => store.close(),
   };
   return {
     backend,
     asked: () => asked,
-    ring: () => {
-      for (const ring of rings) ring();
+    notifyAll: () => {
+      for (const notify of watchers) notify();
     },
   };
 }
@@ -65,7 +65,7 @@ describe("at an engine without a queue", () => {
     const waiting = mutex.acquire();
     await expect.poll(engine.asked).toBe(2);
     await holder.release();
-    engine.ring();
+    engine.notifyAll();
     expect((await waiting).held).toBe(true);
     expect(engine.asked()).toBe(3);
   });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { PARAMETERS as MYSQL } from "#lib/backends/mysql/parameters.js";
-import { PARAMETERS as POSTGRES } from "#lib/backends/postgres/parameters.js";
+import { PARAMETERS as MYSQL } from "#lib/backends/mysql/options.js";
+import { PARAMETERS as POSTGRES } from "#lib/backends/postgres/options.js";
 import { PARAMETERS as REDIS } from "#lib/backends/redis/options.js";
 import { PARAMETERS as REDLOCK } from "#lib/backends/redlock/options.js";
 

@@ -42,13 +42,13 @@ export const DATABASE_BUGS: readonly Bug[] = [
     name: "a new connection for each request that hangs",
     edits: [
       {
-        file: "backends/sql/small-pool.js",
+        file: "backends/sql/pool.js",
         find: 'if (kept.state !== "open")\n            return;\n        kept.state = "abandoned";',
         replace: "this.#drop(kept);",
       },
     ],
     // On a real server the surplus connection is there for a moment only, and may be missed by a look.
-    caughtBy: ["test/engines/databases/small-pool.test.ts", "a connection whose request hangs counts until"],
+    caughtBy: ["test/engines/databases/pool.test.ts", "a connection whose request hangs counts until"],
   },
   {
     name: "a database whose old primary is asked again and again",

@@ -1,15 +1,15 @@
 import { invalidOption } from "../../core/errors.js";
-import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { TlsSettings } from "../../engine-kit/tls.js";
-import { describeHosts, type Host } from "../../engine-kit/url.js";
-import { type DatabaseAddress, Hosts } from "../sql/address.js";
-import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
-import { borrowedPool, type Pool, stopTimeout } from "../sql/pool.js";
-import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
-import { ENGINE } from "./errors.js";
+import type { Host } from "../../engine-kit/url.js";
+import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
+import type { DatabaseAddress } from "../sql/options.js";
+import type { Pool, Stop } from "../sql/pool.js";
+import { ENGINE, isFromServer, isWritable } from "./errors.js";
 import {
   closed,
   connected,
+  firstRow,
   isConnection,
   library,
   type MysqlConnectionLike,
@@ -19,7 +19,8 @@ import {
   type OwnClient,
 } from "./library.js";
 import type { MysqlSettings } from "./options.js";
-import { identityOf, RequestStopper, type ServerIdentity, stopBorrowed } from "./stop-request.js";
+
+const ignore = () => {};
 
 function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: number) {
   const { username, password, database, tls } = address;
@@ -40,35 +41,28 @@ function secured({ verify, ...texts }: TlsSettings) {
   return { ...texts, rejectUnauthorized: verify !== "nothing", verifyIdentity: verify === "full" };
 }
 
+/** Connections of ours, or of the caller's pool. */
 export async function openPool(settings: MysqlSettings): Promise<Pool<MysqlSession>> {
   const { target, connections, timeoutMs, connectMs } = settings;
   if (target.address === undefined) return poolOf(target.pool, timeoutMs);
   const { address } = target;
+  const { hosts } = address;
   const { createConnection } = await library();
-  const hosts = new Hosts(address.hosts);
-  const shareMs = hosts.shareOf(connectMs);
-  const share = new RequestTimeout(shareMs);
-  const stoppers = new Map<string, RequestStopper>();
-  const open = (lost: () => void) =>
-    hosts.open(lost, (host, onLost) => {
-      const make = () => createConnection(configOf(address, host, shareMs));
-      const where = describeHosts({ hosts: [host] });
-      const stopper = stoppers.get(where) ?? new RequestStopper();
-      stoppers.set(where, stopper);
-      return openOwn(make, where, { share, timeoutMs }, stopper, onLost);
-    });
+  const stoppers = new Map(hosts.map((host) => [host, new RequestStopper()]));
   // One of them is left for the connection that stops requests which hang, so that there are never more in all.
   const most = Math.max(1, connections - 1);
-  return new SmallPool({ most, timeoutMs }, open, () => closedError(ENGINE));
+  return ownPool({ engine: ENGINE, hosts, most, timeoutMs, connectMs }, (host, shareMs, lost) => {
+    const make = () => createConnection(configOf(address, host, shareMs));
+    return open(make, timeoutMs, stoppers.get(host) as RequestStopper, lost);
+  });
 }
 
-async function openOwn(
+function open(
   make: () => OwnClient,
-  where: string,
-  { share, timeoutMs }: { readonly share: RequestTimeout; readonly timeoutMs: number },
+  timeoutMs: number,
   stopper: RequestStopper,
   lost: () => void,
-): Promise<OwnConnection<MysqlSession>> {
+): OpeningConnection<MysqlSession> {
   // The server does not notice that we have given up and left. It should not try for much longer than we wait.
   const longestS = Math.ceil(timeoutMs / 1000) + 1;
   const limits = `SET SESSION innodb_lock_wait_timeout = ${longestS}, SESSION lock_wait_timeout = ${longestS}`;
@@ -76,40 +70,30 @@ async function openOwn(
   client.on("error", lost);
   client.on("end", lost);
   const stopping = stopTimeout(timeoutMs);
-  const opened = async () => {
-    await connected(client);
-    client.query(limits, () => {});
+  const opened = connected(client).then(() => {
+    client.query(limits, ignore);
     return identityOf(client.promise());
+  });
+  return {
+    connection: client.promise(),
+    isReadOnly: opened.then(({ isPrimary }) => !isPrimary),
+    close: (broken) => closed(client, broken),
+    stop: async () => {
+      const identity = await opened;
+      return stopper.stop(make, { identity, threadId: client.threadId }, stopping);
+    },
+    ref: () => client.stream.ref(),
+    unref: () => client.stream.unref(),
   };
-  try {
-    // All of it within the share of this host: the next one may be the primary.
-    const identity = await share.bound(
-      opened(),
-      (error) => error as Error,
-      () => lateError(ENGINE, where, share.timeoutMs),
-    );
-    if (!identity.isPrimary) throw new ReadOnlyServerError(ENGINE, where);
-    return {
-      connection: client.promise(),
-      close: (broken) => closed(client, broken),
-      stop: () => stopper.stop(make, { identity, threadId: client.threadId }, stopping),
-      ref: () => client.stream.ref(),
-      unref: () => client.stream.unref(),
-    };
-  } catch (error) {
-    client.stream.destroy();
-    throw error;
-  }
 }
 
 function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLike> {
   const own = "promise" in pool && typeof pool.promise === "function" ? pool.promise() : pool;
   const promised = own as MysqlPromisePool;
   const stopping = stopTimeout(timeoutMs);
-  // Asked once per connection of the pool, which is in what it hands out.
-  const identities = new WeakMap<object, ServerIdentity>();
-  const keyOf = (connection: MysqlConnectionLike) => connection.connection ?? connection;
+  const limit = limitOf(pool);
   return borrowedPool({
+    engine: ENGINE,
     connect: async () => {
       const connection: unknown = await promised.getConnection();
       if (!isConnection(connection)) {
@@ -117,21 +101,14 @@ function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLik
       }
       return connection;
     },
-    prepare: (connection) => {
-      if (identities.has(keyOf(connection))) return undefined;
-      return identityOf(connection).then((identity) => void identities.set(keyOf(connection), identity));
-    },
+    innerOf: (connection) => connection.connection ?? connection,
+    identify: (connection) => identityOf(connection),
     giveBack: (connection, broken) => (broken ? connection.destroy() : connection.release()),
-    stop: async (connection, attempt) => {
-      const identity = identities.get(keyOf(connection));
-      const { threadId } = connection;
-      return identity === undefined
-        ? "absent"
-        : stopBorrowed(promised, { identity, threadId }, attempt, stopping);
-    },
+    stop: ({ threadId }, identity, attempt) =>
+      stopBorrowed(promised, { identity, threadId }, attempt, stopping),
     // One is left for stopping requests which hang, if there is more than one.
-    most: Math.max(1, limitOf(pool) - 1),
-    size: limitOf(pool),
+    most: Math.max(1, limit - 1),
+    borrowedFrom: limit,
     timeoutMs,
   });
 }
@@ -142,4 +119,129 @@ function limitOf(pool: object): number {
   const { connectionLimit } =
     (inner as { readonly config?: { readonly connectionLimit?: unknown } }).config ?? {};
   return typeof connectionLimit === "number" && connectionLimit > 0 ? connectionLimit : Infinity;
+}
+
+/**
+ * A connection as its server knows it: the server, and the client's address and port. The number of a connection
+ * alone means another one on another server, or after a restart.
+ */
+interface ServerIdentity {
+  readonly server: string;
+  readonly client: string;
+}
+
+interface ServerThread {
+  readonly identity: ServerIdentity;
+  readonly threadId: number | null | undefined;
+}
+
+/** As often as a pool of the caller's is asked for a connection in vain; then the one that hangs is given up. */
+const BORROWED_TRIES = 6;
+/** Every user sees its own connections in the list. */
+const identityQuery = (threadId: string) =>
+  `SELECT CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir) AS server, @@global.read_only AS read_only,
+  (SELECT host FROM information_schema.processlist WHERE id = ${threadId}) AS client,
+  (SELECT command FROM information_schema.processlist WHERE id = ${threadId}) AS command`;
+
+/** What the library says of a pool that lets no request wait, or no more of them. */
+const NO_CONNECTION_LEFT = /No connections available|Queue limit reached/;
+
+/** Asked of each new connection: of itself, or of another one of the same server. */
+async function identityOf(
+  session: MysqlSession,
+  threadId = "CONNECTION_ID()",
+): Promise<ServerIdentity & { readonly isPrimary: boolean; readonly isIdle: boolean }> {
+  const row = await firstRow(session, identityQuery(threadId));
+  return {
+    server: String(row?.server),
+    client: String(row?.client),
+    isPrimary: isWritable(row?.read_only),
+    isIdle: row?.command === "Sleep",
+  };
+}
+
+/**
+ * Stops what runs on connections of ours. The server has to be told by another connection: there is one for all
+ * that have to be stopped at a time, and it is closed as soon as it is not needed.
+ */
+class RequestStopper {
+  #open: Promise<OwnClient> | undefined;
+  #users = 0;
+
+  async stop(make: () => OwnClient, thread: ServerThread, requestTimeout: RequestTimeout): Promise<Stop> {
+    this.#users++;
+    let client: OwnClient | undefined;
+    try {
+      this.#open ??= openWithin(make, requestTimeout);
+      client = await this.#open;
+      return await inTime(killOn(client.promise(), thread), requestTimeout);
+    } catch (error) {
+      // A server that has no connection left is reachable.
+      return isFromServer(error) ? "told" : "unreachable";
+    } finally {
+      if (--this.#users === 0) {
+        this.#open = undefined;
+        const cutOff = () => client?.stream.destroy();
+        if (client !== undefined) await inTime(closed(client, false), requestTimeout).catch(cutOff);
+      }
+    }
+  }
+}
+
+async function openWithin(make: () => OwnClient, requestTimeout: RequestTimeout): Promise<OwnClient> {
+  const client = make();
+  client.on("error", ignore);
+  try {
+    await inTime(connected(client), requestTimeout);
+    return client;
+  } catch (error) {
+    client.stream.destroy();
+    throw error;
+  }
+}
+
+async function killOn(session: MysqlSession, { identity, threadId }: ServerThread): Promise<Stop> {
+  if (typeof threadId !== "number") return "absent";
+  const { server, client, isIdle } = await identityOf(session, String(threadId));
+  if (server !== identity.server || client !== identity.client) return "absent";
+  // Ended only if nothing runs on it, because a request or an answer was lost on the way: a commit that waits for a
+  // replica goes on after its connection has been ended, and would count no more.
+  const what = isIdle ? "CONNECTION" : "QUERY";
+  try {
+    await firstRow(session, `KILL ${what} ${threadId}`);
+    return "told";
+  } catch (error) {
+    // 1094: there is no such connection; 1095: it is of another user.
+    if (isFromServer(error) && /^109[45]$/.test(String((error as { errno?: unknown }).errno)))
+      return "absent";
+    throw error;
+  }
+}
+
+/** The same for a connection of the caller's pool, by another one of them. */
+async function stopBorrowed(
+  pool: MysqlPromisePool,
+  thread: ServerThread,
+  attempt: number,
+  requestTimeout: RequestTimeout,
+): Promise<Stop> {
+  const coming = pool.getConnection();
+  let other: MysqlConnectionLike;
+  try {
+    other = await inTime(coming, requestTimeout);
+  } catch (error) {
+    coming.then((late) => late.release(), ignore);
+    const { code, message } = error as { code?: unknown; message?: unknown };
+    // The pool has none to spare, now or within that time: the server may well be there.
+    const isBusy = code === undefined || NO_CONNECTION_LEFT.test(String(message));
+    return isBusy && attempt < BORROWED_TRIES ? "told" : "unreachable";
+  }
+  try {
+    const stop = await inTime(killOn(other, thread), requestTimeout);
+    other.release();
+    return stop;
+  } catch {
+    other.destroy();
+    return "unreachable";
+  }
 }

@@ -1,7 +1,6 @@
 import { asError, backendError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
-import type { Explanation, Meaning } from "../sql/driver.js";
-import { ENDED_POOL } from "../sql/errors.js";
+import { ENDED_POOL, type Explanation, type Meaning } from "../sql/errors.js";
 
 export const ENGINE = "MySQL";
 
@@ -58,7 +57,7 @@ function numberOf(error: unknown): number {
 }
 
 /** Whether the server itself has said it. */
-export function isServers(error: unknown): boolean {
+export function isFromServer(error: unknown): boolean {
   return numberOf(error) !== 0;
 }
 
@@ -79,9 +78,9 @@ export function meaningOf(error: unknown): Meaning {
 
 export function explain(error: unknown): Explanation {
   const number = numberOf(error);
-  if (number !== 0) return { isServers: true, passes: PASSING.has(number), advice: ADVICE[number] };
+  if (number !== 0) return { isFromServer: true, mayPass: PASSING.has(number), advice: ADVICE[number] };
   const isEnded = asError(error).message === "Pool is closed.";
-  return { isServers: false, passes: !isEnded, advice: isEnded ? ENDED_POOL : UNREACHABLE };
+  return { isFromServer: false, mayPass: !isEnded, advice: isEnded ? ENDED_POOL : UNREACHABLE };
 }
 
 function isFatal(error: unknown): boolean {

@@ -1,40 +1,33 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
-import { readPrefix } from "../sql/address.js";
-import { SqlBackend } from "../sql/backend.js";
-import type { Driver } from "../sql/driver.js";
-import { PooledConnection } from "../sql/pooled-connection.js";
+import { DATABASE_TRAITS, REPLICATION_CAVEAT, SqlBackend } from "../sql/backend.js";
+import { type Driver, PooledConnection } from "../sql/connection.js";
+import { readPrefix } from "../sql/options.js";
 import type { Routine } from "../sql/routines.js";
 import { openPool } from "./client.js";
-import { callOf, migration as migrationOf, rowsOf } from "./dialect.js";
 import { ENGINE, explain, meaningOf } from "./errors.js";
-import { AS_USUAL, type MysqlSession } from "./library.js";
+import { AS_USUAL, type MysqlSession, rowsOf } from "./library.js";
 import { type MysqlOptions, type MysqlSettings, readMysqlOptions } from "./options.js";
-import { schemaDriver } from "./schema.js";
+import { migration as migrationOf, procedureName, schemaDriver } from "./schema.js";
 
 export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./library.js";
 export type { MysqlOptions } from "./options.js";
 
-const TRAITS: Traits = {
-  engine: "mysql",
-  reach: "network",
-  fencing: true,
-  queueing: true,
-  notifications: false,
-  ttl: "claim",
-  expiryGranularityMs: 100,
-  caveats: [
-    "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.",
-    "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
-    "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify.",
-  ],
-};
-
 /** Locks in tables of a MySQL or MariaDB database. */
 export function mysql(options: MysqlOptions = {}): Backend {
   const settings = readMysqlOptions(options);
-  const traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.target.address?.tls)] };
+  const traits: Traits = {
+    ...DATABASE_TRAITS,
+    engine: "mysql",
+    reach: "network",
+    caveats: [
+      REPLICATION_CAVEAT,
+      "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
+      "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify.",
+      ...tlsCaveats(settings.target.address?.tls),
+    ],
+  };
   return new SqlBackend({
     connection: new PooledConnection(mysqlDriver(settings), settings),
     retentionMs: settings.retentionMs,
@@ -70,4 +63,9 @@ function mysqlDriver(settings: MysqlSettings): Driver<MysqlSession> {
     explain,
     schema: schemaDriver(prefix),
   };
+}
+
+function callOf(prefix: string, { name, inputs }: Routine): string {
+  const values = Object.keys(inputs).map(() => "?");
+  return `CALL ${procedureName(prefix, name)}(${values.join(", ")})`;
 }

@@ -1,5 +1,6 @@
 import { hasMethods, LockError, partOf } from "../../core/errors.js";
 import { absent, type LowestVersions, refuseOlder } from "../../engine-kit/client-library.js";
+import type { Row } from "../sql/replies.js";
 
 export interface MysqlQuery {
   readonly sql: string;
@@ -93,4 +94,17 @@ export async function closed(client: OwnClient, broken: boolean): Promise<void> 
   // The library's own way would wait for the server to leave first.
   if (broken) client.stream.destroy();
   else await new Promise<void>((resolve) => client.end(resolve));
+}
+
+/** A query answers with rows; a call with a list of sets of rows, and a header at the end. */
+export function rowsOf(results: unknown): readonly Row[] {
+  if (!Array.isArray(results)) return [];
+  const sets = results.filter((set): set is Row[] => Array.isArray(set));
+  return sets.length > 0 ? sets.flat() : (results as Row[]);
+}
+
+/** The first row of what a statement answers, if there is one. */
+export async function firstRow(session: MysqlSession, sql: string): Promise<Row | undefined> {
+  const [results] = await session.query({ sql, ...AS_USUAL });
+  return rowsOf(results)[0];
 }

@@ -1,38 +1,26 @@
 import { invalidOption, LockError } from "../../core/errors.js";
-import { refuseOlder } from "../../engine-kit/client-library.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
-import { socketTls } from "../../engine-kit/tls.js";
-import { describeHosts, type Host } from "../../engine-kit/url.js";
-import { type DatabaseAddress, Hosts } from "../sql/address.js";
-import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
-import { borrowedPool, type Lent, ordered, type Pool, stopTimeout } from "../sql/pool.js";
-import { type OwnConnection, SmallPool } from "../sql/small-pool.js";
+import type { Host } from "../../engine-kit/url.js";
+import { codeOf, lateError } from "../sql/errors.js";
+import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
+import type { DatabaseAddress } from "../sql/options.js";
+import type { Lent, Pool, Stop } from "../sql/pool.js";
 import { ENGINE, SILENT } from "./errors.js";
-import { guarded, NEEDS_PG, requireChannelBinding } from "./guarded.js";
 import {
+  type CancelSender,
+  type CancelTarget,
   type Connector,
+  firstRow,
   isPooledClient,
-  LOWEST_VERSIONS,
   type OwnClient,
-  type PgClient,
   type PgClientLike,
   type PgPooledClient,
   type PgPoolLike,
   type PgSession,
-  pgLibrary,
 } from "./library.js";
 import type { PostgresSettings } from "./options.js";
-import type { PostgresParameters } from "./parameters.js";
+import { pgConnector, sendCancel } from "./pg.js";
 import { connectorBySql, postgresJsConnector } from "./postgres-js.js";
-import {
-  type ServerSession,
-  SessionEnder,
-  type Stopping,
-  sendCancel,
-  sessionOf,
-  stopBorrowed,
-  stopRequest,
-} from "./stop-request.js";
 
 /** Where the connection that listens comes from. */
 export interface ListenerPool {
@@ -42,76 +30,15 @@ export interface ListenerPool {
 
 const ignore = () => {};
 
-/** The user that a URL names, and the database. */
-function loginOf({ username, password, database }: DatabaseAddress) {
-  return {
-    user: username ?? "postgres",
-    password,
-    database: database ?? username ?? "postgres",
-  };
-}
-
-/** What each connection tells the server about itself. */
-function startupOf({ parameters }: DatabaseAddress) {
-  const { applicationName = "locktender", options } = parameters as PostgresParameters;
-  return { application_name: applicationName, ...(options === undefined ? undefined : { options }) };
-}
-
-function configOf(address: DatabaseAddress, { host, port }: Host, timeoutMs: number) {
-  return {
-    ...loginOf(address),
-    ...startupOf(address),
-    host,
-    port,
-    ssl: address.tls === undefined ? false : socketTls(address.tls, host),
-    connectionTimeoutMillis: timeoutMs,
-    keepAlive: true,
-  };
-}
-
-async function pgConnector(address: DatabaseAddress): Promise<Connector | undefined> {
-  const library = await pgLibrary();
-  if (library === undefined) return undefined;
-  await refuseOlder("pg", LOWEST_VERSIONS);
-  const { channelBinding } = address.parameters as PostgresParameters;
-  const make = (host: Host, timeoutMs: number) => {
-    const config = configOf(address, host, timeoutMs);
-    if (channelBinding === undefined) return guarded(new library.Client(config));
-    const client = guarded(new library.Client({ ...config, enableChannelBinding: true }));
-    if (channelBinding === "require") requireChannelBinding(client);
-    return client;
-  };
-  return {
-    library: "pg",
-    make,
-    cancel: (client, host, requestTimeout) =>
-      sendCancel(make(host, requestTimeout.timeoutMs), client as PgClient, requestTimeout),
-    // In the middle of a question the library does not tell the server that it leaves.
-    destroy: (client) => (client as PgClient).connection?.stream.destroy(),
-  };
-}
-
 /** By the settings that the caller has given, or by the first library that is installed. */
 async function connectorOf({ sql }: PostgresSettings, address: DatabaseAddress): Promise<Connector> {
   if (sql !== undefined) return connectorBySql(sql);
-  const connector = (await pgConnector(address)) ?? (await otherConnector(address));
+  const connector = (await pgConnector(address)) ?? (await postgresJsConnector(address));
   if (connector !== undefined) return connector;
   throw new LockError(
     "unsupported",
     "a postgres:// URL needs a client library. Install one: npm install pg, or npm install postgres.",
   );
-}
-
-async function otherConnector(address: DatabaseAddress): Promise<Connector | undefined> {
-  const { password, ...login } = loginOf(address);
-  const { hosts, tls, parameters } = address;
-  const ssl = tls === undefined ? undefined : ({ host }: Host) => socketTls(tls, host);
-  const connection = startupOf(address);
-  const connector = await postgresJsConnector({ ...login, hosts, pass: password, ssl, connection });
-  if (connector !== undefined && (parameters as PostgresParameters).channelBinding === "require") {
-    throw new LockError("unsupported", NEEDS_PG);
-  }
-  return connector;
 }
 
 /** Connections of ours, or of the caller's pool. */
@@ -121,11 +48,11 @@ export async function openPool(
 ): Promise<Pool<PgSession>> {
   const { target, connections, timeoutMs } = settings;
   if (target.address === undefined) return poolOf(target.pool, timeoutMs);
-  return ownPool(settings, target.address, connections, onLibrary);
+  return openOwnPool(settings, target.address, connections, onLibrary);
 }
 
 /** At most so many connections of ours. */
-async function ownPool(
+async function openOwnPool(
   settings: PostgresSettings,
   address: DatabaseAddress,
   most: number,
@@ -134,12 +61,38 @@ async function ownPool(
   const { timeoutMs, connectMs } = settings;
   const connector = await connectorOf(settings, address);
   onLibrary(connector.library);
-  const hosts = new Hosts(address.hosts);
-  const share = new RequestTimeout(hosts.shareOf(connectMs));
-  const stopping = { ender: new SessionEnder(), requestTimeout: stopTimeout(timeoutMs) };
-  const open = (lost: () => void) =>
-    hosts.open(lost, (host, onLost) => openOwn(connector, host, share, stopping, onLost));
-  return new SmallPool({ most, timeoutMs }, open, () => closedError(ENGINE));
+  const stopper = new RequestStopper(timeoutMs);
+  const { hosts } = address;
+  return ownPool(
+    { engine: ENGINE, hosts, most, timeoutMs, connectMs, silent: SILENT },
+    (host, shareMs, lost) => open(connector, host, shareMs, stopper, lost),
+  );
+}
+
+function open(
+  connector: Connector,
+  host: Host,
+  timeoutMs: number,
+  stopper: RequestStopper,
+  lost: () => void,
+): OpeningConnection<PgClientLike> {
+  const make = () => connector.make(host, timeoutMs);
+  const client = make();
+  client.on("error", lost);
+  client.on("end", lost);
+  const opened = client.connect().then(() => sessionOf(client));
+  const cancel = () => connector.cancel(client, host, stopper.requestTimeout);
+  return {
+    connection: client,
+    isReadOnly: opened.then(({ isReadOnly }) => isReadOnly),
+    close: async (broken) => {
+      if (broken) connector.destroy(client);
+      await client.end();
+    },
+    stop: async (attempt) => stopper.stop({ cancel, make }, (await opened).session, attempt),
+    ref: () => client.ref(),
+    unref: () => client.unref(),
+  };
 }
 
 /** The one that listens, apart from the others: it is in use all the time, and keeps no program from ending. */
@@ -149,9 +102,9 @@ export function listenerPool(settings: PostgresSettings, address: DatabaseAddres
   let opening: Promise<Pool<PgClientLike>> | undefined;
   return {
     lend: async () => {
-      opening ??= ownPool(settings, address, 1);
+      opening ??= openOwnPool(settings, address, 1);
       const pool = await opening;
-      const lent = await ordered(pool, requestTimeout, () => lateError(ENGINE, where, timeoutMs));
+      const lent = await pool.lend(requestTimeout, () => lateError(ENGINE, where, timeoutMs));
       (lent.connection as OwnClient).unref();
       return {
         ...lent,
@@ -166,53 +119,11 @@ export function listenerPool(settings: PostgresSettings, address: DatabaseAddres
   };
 }
 
-async function openOwn(
-  connector: Connector,
-  host: Host,
-  share: RequestTimeout,
-  stopping: Stopping,
-  lost: () => void,
-): Promise<OwnConnection<PgClientLike>> {
-  const make = () => connector.make(host, share.timeoutMs);
-  const client = make();
-  client.on("error", lost);
-  client.on("end", lost);
-  const close = async (broken: boolean) => {
-    if (broken) connector.destroy(client);
-    await client.end();
-  };
-  const where = describeHosts({ hosts: [host] });
-  const opened = async () => {
-    await client.connect();
-    return sessionOf(client);
-  };
-  const cancel = () => connector.cancel(client, host, stopping.requestTimeout);
-  try {
-    // All of it within the share of this host: the next one may be the primary.
-    const { session, isReadOnly } = await share.bound(
-      opened(),
-      (error) => error as Error,
-      () => lateError(ENGINE, where, share.timeoutMs, SILENT),
-    );
-    if (isReadOnly) throw new ReadOnlyServerError(ENGINE, where);
-    return {
-      connection: client,
-      close,
-      stop: (attempt) => stopRequest({ cancel, make }, session, attempt, stopping),
-      ref: () => client.ref(),
-      unref: () => client.unref(),
-    };
-  } catch (error) {
-    close(true).catch(ignore);
-    throw error;
-  }
-}
-
-function poolOf(pool: PgPoolLike, timeoutMs: number): Pool<PgPooledClient> {
-  const stopping = { ender: new SessionEnder(), requestTimeout: stopTimeout(timeoutMs) };
-  // Asked once per connection of the pool.
-  const sessions = new WeakMap<PgPooledClient, ServerSession | undefined>();
+function poolOf(pool: PgPoolLike & { readonly Client?: unknown }, timeoutMs: number): Pool<PgPooledClient> {
+  const stopper = new RequestStopper(timeoutMs);
+  const max = pool.options?.max;
   return borrowedPool({
+    engine: ENGINE,
     connect: async () => {
       const client: unknown = await pool.connect();
       if (!isPooledClient(client)) {
@@ -222,23 +133,103 @@ function poolOf(pool: PgPoolLike, timeoutMs: number): Pool<PgPooledClient> {
       client.on("error", ignore);
       return client;
     },
-    prepare: (client) => {
-      if (sessions.has(client)) return undefined;
-      return sessionOf(client).then(({ session }) => void sessions.set(client, session));
-    },
+    identify: async (client) => (await sessionOf(client)).session,
     giveBack: (client, broken) => {
       if (!broken) client.removeListener("error", ignore);
       return client.release(broken);
     },
-    stop: (client, attempt) => stopBorrowed(pool, client, sessions.get(client), attempt, stopping),
+    // By clients that are made as the pool makes them.
+    stop: async (client, session, attempt) => {
+      if (typeof pool.Client !== "function") return "absent";
+      const Client = pool.Client as new (options: unknown) => OwnClient & CancelSender;
+      const make = () => new Client(pool.options);
+      const cancel = () => sendCancel(make(), client, stopper.requestTimeout);
+      return stopper.stop({ cancel, make }, session, attempt);
+    },
     most: Infinity,
-    size: sizeOf(pool),
+    borrowedFrom: typeof max === "number" ? max : Infinity,
     timeoutMs,
   });
 }
 
-/** How many clients a pool of the library makes at most. */
-function sizeOf({ options }: PgPoolLike): number {
-  const max = options?.max;
-  return typeof max === "number" ? max : Infinity;
+/** The server process behind a connection. Its start tells it from one with the same id on another server. */
+interface ServerSession {
+  readonly pid: number;
+  readonly started: string;
+}
+
+const SESSION = `SELECT current_setting('transaction_read_only') AS read_only, pg_backend_pid() AS pid,
+  (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS started`;
+
+/** Asked of each new connection. Behind a pooler there is no session: what it says is of no use later. */
+async function sessionOf(
+  client: PgSession & Pick<CancelTarget, "processID">,
+): Promise<{ readonly isReadOnly: boolean; readonly session: ServerSession | undefined }> {
+  const row = await firstRow(client, { text: SESSION, columns: ["read_only", "pid", "started"] });
+  const pid = Number(row?.pid);
+  const session = pid === client.processID ? { pid, started: String(row?.started) } : undefined;
+  return { isReadOnly: row?.read_only === "on", session };
+}
+
+/** How a server is reached apart from the connection on which something has to be stopped. */
+interface OtherWay {
+  cancel(): Promise<Stop>;
+  make(): OwnClient;
+}
+
+/** Cancelled so often in vain, a request may be one that cannot be stopped, or be on another server. */
+const CANCELS = 4;
+
+/**
+ * Stops what runs on a connection: by a cancel request, which takes none of the server's connections; and if that
+ * does not help, by ending its session, if the server has it. That takes a connection, so sessions are ended one after
+ * the other.
+ */
+class RequestStopper {
+  readonly requestTimeout: RequestTimeout;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(timeoutMs: number) {
+    this.requestTimeout = stopTimeout(timeoutMs);
+  }
+
+  stop({ cancel, make }: OtherWay, session: ServerSession | undefined, attempt: number): Promise<Stop> {
+    if (attempt <= CANCELS) return inTime(cancel(), this.requestTimeout).catch(unreachable);
+    if (session === undefined) return Promise.resolve("absent");
+    const ended = this.#last.then(() => terminate(make(), session, this.requestTimeout));
+    this.#last = ended.catch(ignore);
+    return ended;
+  }
+}
+
+const unreachable = (): Stop => "unreachable";
+
+/** Ends the server process of a request that cannot be cancelled, if it is there. */
+async function terminate(
+  client: OwnClient & CancelSender & { destroy?(): void },
+  { pid, started }: ServerSession,
+  requestTimeout: RequestTimeout,
+): Promise<Stop> {
+  const text =
+    "SELECT pg_terminate_backend(pid) AS told FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2";
+  client.on("error", ignore);
+  const ask = async (): Promise<Stop> => {
+    try {
+      await client.connect();
+      const found = await firstRow(client, { text, values: [pid, started], columns: ["told"] });
+      return found === undefined ? "absent" : "told";
+    } catch (error) {
+      // It is there, but has no connection left, or is starting up.
+      return /^(53|57P)/.test(codeOf(error)) ? "told" : "unreachable";
+    }
+  };
+  try {
+    return await inTime(ask(), requestTimeout).catch(unreachable);
+  } finally {
+    // Waited for, so that the next one does not come beside it; and cut off, if the server does not answer.
+    await inTime(client.end(), requestTimeout).catch(() => {
+      if (client.connection === undefined) client.destroy?.();
+      else client.connection.stream.destroy();
+    });
+  }
 }

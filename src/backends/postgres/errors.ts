@@ -1,7 +1,6 @@
 import { asError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
-import type { Explanation, Meaning } from "../sql/driver.js";
-import { codeOf, ENDED_POOL } from "../sql/errors.js";
+import { codeOf, ENDED_POOL, type Explanation, type Meaning } from "../sql/errors.js";
 
 export const ENGINE = "PostgreSQL";
 
@@ -43,13 +42,13 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 const PASSING = /^(08|25006|40|53|55|57|58|XX)/;
 
 /** Whether the server itself has said it. */
-function isServers(error: unknown): error is { readonly severity: unknown } {
+function isFromServer(error: unknown): error is { readonly severity: unknown } {
   return typeof error === "object" && error !== null && "severity" in error;
 }
 
 /** Whether the connection on which this error came can still be used. */
-export function goesOn(error: unknown): boolean {
-  return isServers(error) && !/^(08|57P)/.test(codeOf(error)) && error.severity !== "FATAL";
+function isConnectionUsable(error: unknown): boolean {
+  return isFromServer(error) && !/^(08|57P)/.test(codeOf(error)) && error.severity !== "FATAL";
 }
 
 /** A pooler gave the next request to another connection, where it is not prepared; or to one where it is. */
@@ -64,7 +63,7 @@ function isOutdated(error: unknown): boolean {
 
 export function meaningOf(error: unknown): Meaning {
   const code = codeOf(error);
-  if (!goesOn(error)) return "broken";
+  if (!isConnectionUsable(error)) return "broken";
   if (/^(40001|40P01)$/.test(code)) return "collision";
   if (/^(3F000|42883|42P01)$/.test(code)) return "missing";
   if (code === "25006") return "read-only";
@@ -78,13 +77,13 @@ function wantsTls(error: unknown): boolean {
 
 export function explain(error: unknown): Explanation {
   const code = codeOf(error);
-  if (wantsTls(error)) return { isServers: true, passes: false, advice: WANTS_TLS };
+  if (wantsTls(error)) return { isFromServer: true, mayPass: false, advice: WANTS_TLS };
   const { message } = asError(error);
   const told =
     code === "" ? WORDS.find(([words]) => words.test(message)) : ADVICE.find(([codes]) => codes.test(code));
   return {
-    isServers: isServers(error),
-    passes: isServers(error) ? PASSING.test(code) : !ENDED.test(message),
+    isFromServer: isFromServer(error),
+    mayPass: isFromServer(error) ? PASSING.test(code) : !ENDED.test(message),
     advice: told?.[1],
   };
 }

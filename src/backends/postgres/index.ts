@@ -1,21 +1,22 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
+import { partOf } from "../../core/errors.js";
 import { installed } from "../../engine-kit/client-library.js";
+import { listIn } from "../../engine-kit/reply.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
-import { readPrefix } from "../sql/address.js";
-import { SqlBackend } from "../sql/backend.js";
-import type { Driver } from "../sql/driver.js";
+import { DATABASE_TRAITS, REPLICATION_CAVEAT, SqlBackend } from "../sql/backend.js";
+import { type Driver, PooledConnection } from "../sql/connection.js";
+import { readPrefix } from "../sql/options.js";
 import type { Poller } from "../sql/poller.js";
 import type { Lent } from "../sql/pool.js";
-import { PooledConnection } from "../sql/pooled-connection.js";
+import { type Row, readBy, textOf } from "../sql/replies.js";
 import { type Routine, routineName } from "../sql/routines.js";
 import type { WaiterRegistry } from "../sql/waiter-registry.js";
 import { type ListenerPool, listenerPool, openPool } from "./client.js";
-import { callOf, columnsOf, migration as migrationOf, rowsOf } from "./dialect.js";
 import { ENGINE, explain, isUnprepared, meaningOf } from "./errors.js";
 import { AS_TEXTS, type PgClientLike, type PgQuery, type PgSession } from "./library.js";
 import { Notifications } from "./notifications.js";
 import { type PostgresOptions, type PostgresSettings, readPostgresOptions } from "./options.js";
-import { schemaDriver } from "./schema.js";
+import { migration as migrationOf, quoted, schemaDriver } from "./schema.js";
 
 export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery, PgSession } from "./library.js";
 export type { PostgresOptions } from "./options.js";
@@ -36,9 +37,9 @@ export function postgres(options: PostgresOptions = {}): Backend {
       ? { lend: lend as () => Promise<Lent<PgClientLike>>, end: async () => {} }
       : listenerPool(settings, target.address);
   let notifications: Notifications | undefined;
-  const listening = (watching: WaiterRegistry, poller: Poller) => {
-    const made = new Notifications({ listener, lend }, settings, watching, poller);
-    connection.onMove(() => made.reconnect());
+  const listening = (waiters: WaiterRegistry, poller: Poller) => {
+    const made = new Notifications({ listener, lend }, settings, waiters, poller);
+    connection.onReadOnly(() => made.reconnect());
     notifications = made;
     return made;
   };
@@ -49,7 +50,7 @@ export function postgres(options: PostgresOptions = {}): Backend {
       if (target.address === undefined || settings.sql !== undefined) return GIVEN;
       return library === undefined ? undefined : installed(library);
     },
-    traits: () => traitsOf(listen && notifications?.deaf !== true, settings),
+    traits: () => traitsOf(listen && notifications?.areDelivered !== false, settings),
     ...(listen ? { notifications: listening } : undefined),
   });
 }
@@ -60,25 +61,20 @@ export function migration(prefix = "locktender"): string {
 }
 
 function traitsOf(notifications: boolean, { listen: wanted, target }: PostgresSettings): Traits {
-  const polling = "waiters look every 5 to 100 ms, with one statement for all of this process.";
+  const why = wanted
+    ? "LISTEN does not work here, as behind a pooler in transaction mode"
+    : "No connection listens";
   return {
+    ...DATABASE_TRAITS,
     engine: "postgres",
     reach: "network",
-    fencing: true,
-    queueing: true,
-    notifications,
-    ttl: "claim",
-    expiryGranularityMs: notifications ? 20 : 100,
+    ...(notifications ? { notifications, expiryGranularityMs: 20 } : undefined),
     caveats: [
-      "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.",
+      REPLICATION_CAVEAT,
       "With synchronous_commit, fsync or full_page_writes off, a crash of the server may take back grants, too.",
       ...(notifications
         ? []
-        : [
-            wanted
-              ? `LISTEN does not work here, as behind a pooler in transaction mode: ${polling}`
-              : `No connection listens: ${polling}`,
-          ]),
+        : [`${why}: waiters look every 5 to 100 ms, with one statement for all of this process.`]),
       ...tlsCaveats(target.address?.tls),
     ],
   };
@@ -90,13 +86,13 @@ function postgresDriver(settings: PostgresSettings, onLibrary: (name: string) =>
   const calls = new Map<Routine, PgQuery>();
   // A statement that stays prepared is state of the session: not in a pool of the caller's, or behind a pooler.
   let prepares = target.pool === undefined;
-  const known = (routine: Routine) => {
+  const queryOf = (routine: Routine) => {
     const found = calls.get(routine);
     if (found !== undefined) return found;
     const made = {
       text: callOf(prefix, routine),
       types: AS_TEXTS,
-      columns: columnsOf(routine),
+      columns: routine.query === undefined ? ["answer"] : Object.keys(routine.columns),
       // Behind a pooler a name may be known from another client of ours: the same name must mean the same text.
       ...(prepares ? { name: `${prefix} ${routineName(routine.name)}` } : undefined),
     };
@@ -108,7 +104,7 @@ function postgresDriver(settings: PostgresSettings, onLibrary: (name: string) =>
     renewalsPerCall: 500,
     open: () => openPool(settings, onLibrary),
     call: (client, routine, values) => {
-      return client.query({ ...known(routine), values }).then(
+      return client.query({ ...queryOf(routine), values }).then(
         (result) => rowsOf(routine, result),
         (error: unknown) => {
           if (prepares && isUnprepared(error)) {
@@ -123,4 +119,25 @@ function postgresDriver(settings: PostgresSettings, onLibrary: (name: string) =>
     explain,
     schema: schemaDriver(prefix),
   };
+}
+
+/** A call of a routine, with one parameter for each of its inputs. */
+function callOf(schema: string, { name, inputs, query }: Routine): string {
+  const values = Object.keys(inputs).map((_, index) => `$${index + 1}`);
+  const call = `${quoted(schema)}.${routineName(name)}(${values.join(", ")})`;
+  return query === undefined ? `SELECT ${call} AS answer` : `SELECT * FROM ${call}`;
+}
+
+/** Between the parts of an answer. It is in none of them: texts are JSON. */
+const SEPARATOR = "\u001f";
+
+/** The rows that a call has brought. */
+function rowsOf(routine: Routine, result: { readonly rows: unknown }): readonly Row[] {
+  const rows = readBy(listIn, partOf(result, "rows")) as readonly Row[];
+  if (routine.query !== undefined) return rows;
+  const columns = Object.keys(routine.columns);
+  return rows.map((row) => {
+    const parts = textOf(row, "answer").split(SEPARATOR);
+    return Object.fromEntries(columns.map((column, index) => [column, parts[index] || null]));
+  });
 }

@@ -1,7 +1,8 @@
 import { hasMethods, partOf } from "../../core/errors.js";
-import { absent, type LowestVersions } from "../../engine-kit/client-library.js";
+import type { LowestVersions } from "../../engine-kit/client-library.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { Host } from "../../engine-kit/url.js";
+import type { DatabaseAddress } from "../sql/options.js";
 import type { Stop } from "../sql/pool.js";
 
 export interface PgQuery {
@@ -89,10 +90,6 @@ export interface PgClient extends OwnClient, CancelTarget, CancelSender {
   readonly enableChannelBinding?: boolean;
 }
 
-interface PgLibrary {
-  readonly Client: new (config: object) => PgClient;
-}
-
 /** What the server knows a connection by: a client that has both may cancel what runs on it. */
 export interface CancelTarget {
   readonly processID?: number | null;
@@ -135,12 +132,25 @@ type WireEvent =
 
 export const LOWEST_VERSIONS: LowestVersions<Connector["library"]> = { pg: "8.11.0", postgres: "3.4.5" };
 
-/** None if it is not installed. */
-export async function pgLibrary(): Promise<PgLibrary | undefined> {
-  try {
-    const module: { readonly default: unknown } = await import("pg");
-    return module.default as PgLibrary;
-  } catch (error) {
-    return absent("pg", error);
-  }
+/** What the URL can set beyond the options: what a connection tells the server, and how it logs in. */
+export interface PostgresParameters {
+  readonly applicationName?: string;
+  /** As `psql` and others hand them to the server: `-c name=value`. */
+  readonly options?: string;
+  readonly channelBinding?: "require" | "prefer";
+}
+
+/** The user that a URL names, and the database. */
+export function loginOf({ username, password, database }: DatabaseAddress) {
+  return {
+    user: username ?? "postgres",
+    password,
+    database: database ?? username ?? "postgres",
+  };
+}
+
+/** What each connection tells the server about itself. */
+export function startupOf({ parameters }: DatabaseAddress) {
+  const { applicationName = "locktender", options } = parameters as PostgresParameters;
+  return { application_name: applicationName, ...(options === undefined ? undefined : { options }) };
 }

@@ -1,14 +1,20 @@
 import { invalidOption, partOf } from "../../core/errors.js";
+import { accepted, flag, type ParameterTable, seconds, text, whole, words } from "../../engine-kit/url.js";
 import {
+  DATABASE_PARAMETERS,
   type DatabaseAddress,
+  type DatabaseSets,
+  LONGEST_CONNECT_MS,
+  named,
+  OTHER_TOOLS,
   readServerOptions,
   SERVER_OPTIONS,
   type ServerKind,
   type ServerOptions,
   type ServerSettings,
-} from "../sql/address.js";
-import { isPgPool, type PgPoolLike } from "./library.js";
-import { PARAMETERS } from "./parameters.js";
+  SSL,
+} from "../sql/options.js";
+import { isPgPool, type PgPoolLike, type PostgresParameters } from "./library.js";
 import { hostsOf, isPostgresJs, type PostgresJsSql } from "./postgres-js.js";
 
 export interface PostgresOptions extends ServerOptions {
@@ -32,10 +38,59 @@ export interface PostgresSettings extends ServerSettings<PgPoolLike> {
 
 export const KNOWN: ReadonlySet<string> = new Set([...SERVER_OPTIONS, "sql", "listen"]);
 
+type Sets = DatabaseSets | keyof PostgresParameters | "port" | "username" | "password" | "listen";
+
+const encoding = accepted(/^(utf-?8|unicode|auto)$/i, "must be UTF8: a name may have any character in it");
+
+export const PARAMETERS: ParameterTable<Sets> = {
+  honoured: {
+    ...DATABASE_PARAMETERS,
+    ssl: SSL,
+    channel_binding: words("channelBinding", { require: "require", prefer: "prefer", disable: null }),
+    ...named(["application_name", "ApplicationName"], text("applicationName")),
+    options: text("options"),
+    // A folder means a Unix socket in it.
+    host: text("host"),
+    port: whole("port"),
+    user: text("username"),
+    password: text("password"),
+    dbname: text("database"),
+    listen: flag("listen"),
+    // As Prisma says it, for a pooler in transaction mode: it delivers no notification.
+    pgbouncer: words("listen", { true: false, false: null }),
+    loginTimeout: seconds("connectTimeout", LONGEST_CONNECT_MS),
+    ...named(["client_encoding", "encoding", "charset"], encoding),
+    // Encryption by Kerberos is never used, so one that must be is refused.
+    gssencmode: accepted(/^(disable|prefer)$/, "must be disable or prefer"),
+    // Of other tools: where their tables are. Locks have a schema of their own, which `prefix` names.
+    schema: accepted(
+      /^(?!(create|verify)$)/,
+      'is where other tools have their tables. The option is given as connect(url, { engine: { schema: "verify" } })',
+    ),
+  },
+  withoutEffect: [
+    ...OTHER_TOOLS,
+    "currentSchema",
+    "search_path",
+    "fallback_application_name",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "tcp_user_timeout",
+    "load_balance_hosts",
+    "pool_max_conns",
+    "pool_min_conns",
+    "prepareThreshold",
+    "single_use_connections",
+    "supa",
+  ],
+};
+
 const KIND: ServerKind = {
   engine: "postgres",
   isPool: isPgPool,
-  whatPool:
+  poolMustBe:
     "a pool of pg. A single client of it, or what another library makes, cannot be used; what postgres.js makes is given as postgres({ sql }).",
   ports: new Map([
     ["postgres", 5432],

@@ -4,15 +4,25 @@ import { nowMs } from "../../core/clock.js";
 import { hasMethods, LockError, partOf } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { absent, refuseOlder } from "../../engine-kit/client-library.js";
+import { socketTls, type TlsSettings } from "../../engine-kit/tls.js";
 import type { Host } from "../../engine-kit/url.js";
+import type { DatabaseAddress } from "../sql/options.js";
 import type { Stop } from "../sql/pool.js";
-import { type Connector, LOWEST_VERSIONS, type OwnClient, type PgQuery } from "./library.js";
+import {
+  type Connector,
+  LOWEST_VERSIONS,
+  loginOf,
+  type OwnClient,
+  type PgQuery,
+  type PostgresParameters,
+  startupOf,
+} from "./library.js";
 
 /** What we use of `sql`, as `postgres()` of postgres.js makes it. */
 export interface PostgresJsSql {
   unsafe(text: string): unknown;
   begin(work: never): unknown;
-  listen(channel: string, hear: never): unknown;
+  listen(channel: string, onNotification: never): unknown;
   /** As the library has read them, from a URL, an object and the environment. */
   readonly options: { readonly host: string[]; readonly port: number[] };
 }
@@ -39,7 +49,7 @@ interface Options {
 }
 
 interface Result extends ReadonlyArray<unknown> {
-  readonly state?: { readonly pid?: unknown; readonly secret?: unknown };
+  readonly state?: { readonly pid?: unknown };
 }
 
 /** It is sent when it is awaited; `raw` gives each row as a list of bytes. */
@@ -54,19 +64,10 @@ interface OwnSql {
   readonly options: Options;
 }
 
-/** What a URL says, as options of the library. */
-export interface PostgresJsAddress {
-  readonly hosts: readonly Host[];
-  readonly user: string;
-  readonly pass: string | undefined;
-  readonly database: string;
-  /** What each connection tells the server about itself. */
-  readonly connection: object;
-  /** The options of TLS for one of the hosts; none without it. */
-  readonly ssl?: ((host: Host) => object) | undefined;
-}
-
 type Library = (options: object) => OwnSql;
+
+const NEEDS_PG =
+  "channel_binding=require in the URL needs the package pg, version 8.14 or later: npm install pg. Without it, leave channel_binding out: sslmode=require checks the server's certificate.";
 
 const ignore = () => {};
 
@@ -91,23 +92,25 @@ export async function connectorBySql(sql: PostgresJsSql): Promise<Connector> {
 }
 
 /** Connections by URL; none if the library is not installed. */
-export async function postgresJsConnector(address: PostgresJsAddress): Promise<Connector | undefined> {
+export async function postgresJsConnector(address: DatabaseAddress): Promise<Connector | undefined> {
   const library = await postgresJs();
   if (library === undefined) return undefined;
   await refuseOlder("postgres", LOWEST_VERSIONS);
-  const {
-    hosts: [first],
-    ssl,
-    ...user
-  } = address;
+  const { hosts, tls, parameters } = address;
+  if ((parameters as PostgresParameters).channelBinding === "require") {
+    throw new LockError("unsupported", NEEDS_PG);
+  }
+  const { password: pass, ...login } = loginOf(address);
+  const given = { ...login, pass, ...hosts[0], connection: startupOf(address), ssl: false };
   // With all options as the library reads them. It opens nothing until it is asked.
-  const { options } = library({ ...user, ...first, ssl: false });
+  const { options } = library(given);
   // Whether a host is a socket is decided for each of them.
-  return connectorOf(library, { ...options, path: false }, ssl);
+  return connectorOf(library, { ...options, path: false }, tls);
 }
 
-function connectorOf(library: Library, options: Options, ssl?: PostgresJsAddress["ssl"]): Connector {
-  const forHost = (host: Host) => (ssl === undefined ? options : { ...options, ssl: ssl(host) });
+function connectorOf(library: Library, options: Options, tls?: TlsSettings): Connector {
+  const forHost = ({ host }: Host) =>
+    tls === undefined ? options : { ...options, ssl: socketTls(tls, host) };
   return {
     library: "postgres",
     make: (host, timeoutMs) => new PostgresJsClient(library, forHost(host), host, timeoutMs),

@@ -1,6 +1,7 @@
 import type {
   Answer,
   Backend,
+  CellChange,
   CellStore,
   ClaimRequest,
   Ending,
@@ -8,13 +9,13 @@ import type {
   Renewal,
   RenewRequest,
   ResourceRecord,
+  StoredCell,
   Traits,
   Unwatch,
 } from "../../core/backend.js";
 import { MetadataText } from "../../engine-kit/claim-metadata.js";
 import { TicketFloor } from "../../engine-kit/ticket-floor.js";
-import { SqlCells } from "./cells.js";
-import type { SqlConnection } from "./driver.js";
+import type { SqlConnection } from "./connection.js";
 import { Poller } from "./poller.js";
 import {
   bitOf,
@@ -24,9 +25,10 @@ import {
   readRecord,
   readRenewal,
   textOf,
-  us,
+  ticketOf,
+  toUs,
 } from "./replies.js";
-import { claim, names, records, release, renew } from "./routines.generated.js";
+import { claim, names, readCell, records, release, renew, writeCell } from "./routines.generated.js";
 import { Sweeper } from "./sweeper.js";
 import { WaiterRegistry } from "./waiter-registry.js";
 
@@ -34,6 +36,18 @@ const NAMES_PER_PAGE = 200;
 const NO_LIMIT = 2 ** 31 - 1;
 /** The column of releases before, which cannot be null. The note is in the object that the column `owner` keeps. */
 const NO_NOTE = encodeText("");
+
+/** What every database promises. */
+export const DATABASE_TRAITS = {
+  fencing: true,
+  queueing: true,
+  notifications: false,
+  ttl: "claim",
+  expiryGranularityMs: 100,
+} as const satisfies Partial<Traits>;
+
+export const REPLICATION_CAVEAT =
+  "Asynchronous replication: if a replica is promoted that does not have the last commits, two may believe they hold a lock. Fencing tokens contain that, if the new server's clock is not more than an hour behind, or was not seen by a process that comes to a name first.";
 
 /** Notifies claims of this process; where there is none, the poller does all of it. */
 export interface SqlNotifications {
@@ -43,7 +57,7 @@ export interface SqlNotifications {
   close(): Promise<void>;
 }
 
-export interface SqlParts {
+interface SqlParts {
   readonly traits: () => Traits;
   readonly client: () => string | undefined;
   readonly connection: SqlConnection;
@@ -53,7 +67,10 @@ export interface SqlParts {
 
 /** The operations of a backend on any database that runs our routines. */
 export class SqlBackend implements Backend {
-  readonly cells: CellStore;
+  readonly cells: CellStore = {
+    read: (name) => this.#readCell(name),
+    write: (name, change) => this.#writeCell(name, change),
+  };
   readonly #parts: SqlParts;
   readonly #connection: SqlConnection;
   readonly #waiters = new WaiterRegistry();
@@ -68,7 +85,6 @@ export class SqlBackend implements Backend {
     this.#connection = parts.connection;
     this.#poller = new Poller(this.#connection, this.#waiters);
     this.#sweeper = new Sweeper(this.#connection, parts.retentionMs);
-    this.cells = new SqlCells(this.#connection, this.#sweeper, this.#floor);
     this.#notifications = parts.notifications?.(this.#waiters, this.#poller);
     this.#poller.enabled = true;
   }
@@ -84,7 +100,7 @@ export class SqlBackend implements Backend {
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, ticket = 0n, weight, capacity, ttlMs, fixed, minHoldMs, queue, maxWaiters } = request;
     const values = [
-      ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
+      ...[name, id, ticket, weight, capacity, toUs(ttlMs), fixed ? 1 : 0, toUs(minHoldMs), queue ? 1 : 0],
       ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
       ...[this.#metadata.of(request), NO_NOTE, this.#notifications?.channel ?? ""],
       this.#floor.lowest(),
@@ -99,22 +115,19 @@ export class SqlBackend implements Backend {
 
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const sorted = inOrder(claims.map((request, index) => ({ request, index })));
+    const { renewalsPerCall } = this.#connection;
     const answers: Renewal[] = [];
-    for (let from = 0; from < sorted.length; from += this.#connection.renewalsPerCall) {
-      const some = sorted.slice(from, from + this.#connection.renewalsPerCall);
-      const renewed = await this.#renewSome(some.map(({ request }) => request));
-      for (const [at, { index }] of some.entries()) answers[index] = renewed[at] as Renewal;
+    for (let from = 0; from < sorted.length; from += renewalsPerCall) {
+      const some = sorted.slice(from, from + renewalsPerCall);
+      const list = listOf(some.map(({ request }) => request));
+      const rows = await this.#connection.call(renew, [JSON.stringify(list)]);
+      for (const [at, { request, index }] of some.entries()) {
+        const answer = readRenewal(rows[at]);
+        this.#waiters.answered(request, answer, request.ticket);
+        answers[index] = answer;
+      }
     }
     return answers;
-  }
-
-  async #renewSome(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const rows = await this.#connection.call(renew, [JSON.stringify(listOf(claims))]);
-    return claims.map((request, index) => {
-      const answer = readRenewal(rows[index]);
-      this.#waiters.answered(request, answer, request.ticket);
-      return answer;
-    });
   }
 
   async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
@@ -125,7 +138,7 @@ export class SqlBackend implements Backend {
       ...forceValues(force),
       this.#floor.lowest(),
     ]);
-    this.#poller.left(claim.name, force !== undefined);
+    this.#poller.released(claim.name, force !== undefined);
     return bitOf(row, "was_there");
   }
 
@@ -165,24 +178,28 @@ export class SqlBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#poller.close();
+    this.#poller.enabled = false;
     this.#waiters.clear();
     await this.#notifications?.close();
     await this.#connection.close();
   }
 
-  /** A connection has one owner for all its claims: it is written as text once. */
-}
+  async #readCell(name: string): Promise<StoredCell | undefined> {
+    const [row] = await this.#connection.call(readCell, [name]);
+    if (row === undefined) return undefined;
+    return { version: ticketOf(row, "version"), text: textOf(row, "body") };
+  }
 
-/** A claim of the list that `renew` walks over. */
-interface ListedRenewal {
-  readonly name: string;
-  readonly id: string;
-  readonly ticket: string;
-  readonly ttl_us: number;
-  /** The only one of its name; or the first of several, for which those of the name are looked at together. */
-  readonly is_alone: 0 | 1;
-  readonly is_first: 0 | 1;
+  async #writeCell(name: string, { text, ifVersion, keepMs = 0 }: CellChange): Promise<bigint | undefined> {
+    const expected = ifVersion === undefined ? -1n : (ifVersion ?? 0n);
+    const deletes = text === undefined ? 1 : 0;
+    const values = [name, expected, deletes, text ?? null, toUs(keepMs), this.#floor.lowest()];
+    const [row] = await this.#connection.call(writeCell, values);
+    this.#sweeper.used();
+    const drawn = ticketOf(row, "drawn");
+    this.#floor.observe(drawn);
+    return bitOf(row, "written") ? drawn : undefined;
+  }
 }
 
 /** By name and ticket, which is the order in which every request locks claims: so there is no deadlock. */
@@ -193,18 +210,19 @@ function inOrder<T extends { readonly request: RenewRequest }>(renewals: readonl
   });
 }
 
-/** Of claims in order. */
-function listOf(claims: readonly RenewRequest[]): readonly ListedRenewal[] {
+/** The list that `renew` walks over, of claims in order. */
+function listOf(claims: readonly RenewRequest[]): readonly object[] {
   return claims.map(({ name, id, ticket, ttlMs }, index) => {
     const follows = claims[index - 1]?.name === name;
-    const alone = !follows && claims[index + 1]?.name !== name;
+    const isAlone = !follows && claims[index + 1]?.name !== name;
     return {
       name,
       id,
       ticket: String(ticket),
-      ttl_us: us(ttlMs),
-      is_alone: alone ? 1 : 0,
-      is_first: follows || alone ? 0 : 1,
+      ttl_us: toUs(ttlMs),
+      // The only one of its name; or the first of several, for which those of the name are looked at together.
+      is_alone: isAlone ? 1 : 0,
+      is_first: follows || isAlone ? 0 : 1,
     };
   });
 }

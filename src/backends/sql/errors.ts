@@ -1,24 +1,44 @@
 import { asError, backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
-import type { Explanation } from "./driver.js";
+
+/** What an error of the library or the server says about the next step. */
+export type Meaning =
+  /** The connection cannot be used again. */
+  | "broken"
+  /** Two transactions were in each other's way: this one was undone as a whole, and is worth another try. */
+  | "collision"
+  /** Refused as a whole, because what was prepared is no longer so: worth another try at once. */
+  | "stale"
+  /** There are no routines, or no tables. */
+  | "missing"
+  /** This server cannot write, at least for now; nothing has been done. Another connection may lead to one that can. */
+  | "read-only"
+  | "other";
+
+/** What an error means to the operator of the program. */
+export interface Explanation {
+  /** Whether the server itself has said it. */
+  readonly isFromServer: boolean;
+  /** Whether it may pass by itself. */
+  readonly mayPass: boolean;
+  readonly advice: string | undefined;
+}
 
 /** An error of the library or the server, for the operator of the program. */
 export function explained(
-  engine: string,
-  where: string,
+  driver: { readonly engine: string; explain(error: unknown): Explanation },
+  { where, target }: { readonly where: string; readonly target: { readonly pool?: unknown } },
   error: unknown,
-  explain: (error: unknown) => Explanation,
-  isCallers = false,
 ): LockError {
   if (isLockError(error)) return error;
   const inner = error instanceof AggregateError && error.errors[0] instanceof Error ? error.errors[0] : error;
-  const { isServers, passes, advice } = explain(inner);
+  const { isFromServer, mayPass, advice } = driver.explain(inner);
   const text = plainText(textOf(inner)).replace(/\.$/, "");
-  const forTls = isServers ? undefined : tlsAdvice(text, isCallers);
+  const forTls = isFromServer ? undefined : tlsAdvice(text, target.pool !== undefined);
   const told = forTls?.advice ?? advice;
-  return backendError(`${engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
-    retryable: passes && forTls?.passes !== false,
+  return backendError(`${driver.engine} at ${where}: ${text}${told === undefined ? "" : `. ${told}`}`, {
+    retryable: mayPass && forTls?.passes !== false,
     cause: scrubbed(inner),
   });
 }
@@ -72,7 +92,10 @@ export function closedError(engine: string): LockError {
 }
 
 /** `lack` says what is not there, `module` which module prints the migration. */
-export function missingSchema(lack: string, prefix: string, module: string): LockError {
+export function missingSchema(
+  { lack, module }: { readonly lack: string; readonly module: string },
+  prefix: string,
+): LockError {
   return new LockError(
     "unsupported",
     `${lack}, and schema: "verify" makes none. Run the migration that migration("${prefix}") of ${module} in this release prints, or leave schema: "verify" out, and it is made.`,

@@ -1,6 +1,6 @@
 import { startTimer } from "../../core/timer.js";
-import type { Row, SqlConnection } from "./driver.js";
-import { countOf, goneOf, textOf, ticketOf } from "./replies.js";
+import type { SqlConnection } from "./connection.js";
+import { countOf, goneOf, type Row, textOf, ticketOf } from "./replies.js";
 import { poll } from "./routines.generated.js";
 import type { WaiterRegistry, Watched } from "./waiter-registry.js";
 
@@ -35,30 +35,19 @@ export class Poller {
   constructor(connection: SqlConnection, waiters: WaiterRegistry) {
     this.#connection = connection;
     this.#waiters = waiters;
-    waiters.onChange(() => this.nudge());
+    waiters.onChange(() => this.#lookSoon());
   }
 
   /** Off while the server notifies this process. */
   set enabled(enabled: boolean) {
     if (this.#enabled === enabled) return;
     this.#enabled = enabled;
-    if (enabled) this.nudge();
+    if (enabled) this.#lookSoon();
     else this.#stop();
   }
 
-  get enabled(): boolean {
-    return this.#enabled;
-  }
-
-  /** Something has moved, so it is worth looking soon. */
-  nudge(): void {
-    if (!this.#enabled) return;
-    this.#pauseMs = SHORTEST_MS;
-    this.#schedule();
-  }
-
   /** This process has released at a name: another claim of its own may be next there, or was the one that it took away. */
-  left(name: string, isForced: boolean): void {
+  released(name: string, isForced: boolean): void {
     if (this.#enabled && (isForced || this.#waiters.waiting.has(name))) this.look();
   }
 
@@ -68,9 +57,10 @@ export class Poller {
     else void this.#look();
   }
 
-  close(): void {
-    this.#enabled = false;
-    this.#stop();
+  /** Something has moved, so it is worth looking soon. */
+  #lookSoon(): void {
+    this.#pauseMs = SHORTEST_MS;
+    this.#schedule();
   }
 
   #stop(): void {
@@ -83,7 +73,7 @@ export class Poller {
   #schedule(): void {
     if (!this.#enabled || this.#looking) return;
     const holders = this.#waiters.waiting.size === 0;
-    if (holders && !this.#waiters.anyHeld) return;
+    if (holders && !this.#waiters.anyHeld()) return;
     const pauseMs = holders ? HOLDERS_MS : this.#pauseMs;
     if (this.#timer !== undefined && this.#dueInMs <= pauseMs) return;
     clearTimeout(this.#timer);
@@ -92,7 +82,7 @@ export class Poller {
       this.#timer = undefined;
       this.#dueInMs = Infinity;
       // A lock that is soon given back is not worth a look.
-      if (this.#waiters.waiting.size > 0 || this.#waiters.heldForMs(HOLDERS_MS)) void this.#look();
+      if (this.#waiters.waiting.size > 0 || this.#waiters.anyHeld(HOLDERS_MS)) void this.#look();
       else this.#schedule();
     }, pauseMs).unref();
   }
@@ -105,7 +95,7 @@ export class Poller {
       const asked = this.#heads();
       const list = asked.map(({ name, ticket }) => ({ name, ticket: String(ticket) }));
       const rows = await this.#connection.call(poll, [JSON.stringify(list)]);
-      const moved = this.#told(asked, rows);
+      const moved = this.#tellWaiters(asked, rows);
       this.#pauseMs = moved ? SHORTEST_MS : Math.min(this.#pauseMs * GROWTH, LONGEST_MS);
     } catch {
       // A waiter that asks by itself gets the error; a look is only a hint.
@@ -137,8 +127,8 @@ export class Poller {
     return heads;
   }
 
-  /** Whether anything has moved since the last look. */
-  #told(asked: readonly Watched[], rows: readonly Row[]): boolean {
+  /** Tells the waiters that are let in, and says whether anything has moved since the last look. */
+  #tellWaiters(asked: readonly Watched[], rows: readonly Row[]): boolean {
     const ahead = new Map<string, number>();
     for (const row of rows) {
       const ticket = ticketOf(row, "ticket");

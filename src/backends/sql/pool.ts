@@ -1,6 +1,8 @@
+import { nowMs } from "../../core/clock.js";
 import { asError } from "../../core/errors.js";
-import { startTimer } from "../../core/timer.js";
-import { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { startInterval, startTimer } from "../../core/timer.js";
+import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { closedError } from "./errors.js";
 
 /** A connection that a request has for a while. Only the first call of `giveBack` or `abandon` counts. */
 export interface Lent<Connection> {
@@ -22,210 +24,265 @@ export interface Order<Connection> {
   cancel(): void;
 }
 
-/** Where connections come from: a few of our own, or a pool of the caller's. */
-export interface Pool<Connection> {
-  /** One that is free right now: nearly always so, and the quickest way. */
-  take(): Lent<Connection> | undefined;
-  order(): Order<Connection>;
-  /** So many connections that were made earlier may lie in it, each of which may lead to a server that cannot write. */
-  readonly idleAtMost: number;
-  /** The server behind the connections of this moment cannot write: none of them is used for another request. */
-  replace(): void;
-  end(): Promise<void>;
-}
-
-/** A connection within that time, or the error. */
-export function ordered<Connection>(
-  pool: Pool<Connection>,
-  requestTimeout: RequestTimeout,
-  late: () => Error,
-): Promise<Lent<Connection>> {
-  const order = pool.order();
-  return requestTimeout.bound(
-    order.coming,
-    (error) => error as Error,
-    () => {
-      order.cancel();
-      return late();
-    },
-  );
-}
-
 /**
  * What came of telling the server to stop a request: it was told; it has no such request, because it is another
  * server than before or because the request has ended; or it cannot be reached.
  */
 export type Stop = "told" | "absent" | "unreachable";
 
-const ignore = () => {};
-const gaveUp = () => new Error("the request has given up");
-
-/** The server is told again after this long, and then after twice as long. */
-const FIRST_REPEAT_MS = 100;
-/** How long telling the server may take at least: requests may be allowed much less. */
-const SHORTEST_STOP_MS = 2_000;
-
-/** The time that stopping a request may take, where a request may take `timeoutMs`. */
-export function stopTimeout(timeoutMs: number): RequestTimeout {
-  return new RequestTimeout(Math.max(timeoutMs, SHORTEST_STOP_MS));
+/** A connection that the pool has opened. */
+export interface PoolMember<Connection> {
+  readonly connection: Connection;
+  /** Closes it in order, or gives it back to the pool of the caller; a broken one is cut off. */
+  close(broken: boolean): Promise<void>;
+  /** Tells the server, by another way than this connection, to stop what runs on it; `attempt` counts from 1. */
+  stop(attempt: number): Promise<Stop>;
+  /** Whether it keeps the program from ending. */
+  ref(): void;
+  unref(): void;
 }
 
-/**
- * Calls `done` as soon as the request has ended, or as soon as it is known that the server does not have it any
- * more (`hasEnded` is false then). Until then the server is told to stop it again and again: a request may be where
- * it cannot be stopped.
- */
-export function lookAfter(
-  ended: Promise<unknown>,
-  stop: (attempt: number) => Promise<Stop>,
-  longestMs: number,
-  done: (hasEnded: boolean) => void,
-): void {
-  let over = false;
-  const finish = (hasEnded: boolean) => {
-    if (!over) done(hasEnded);
-    over = true;
-  };
-  const tell = async (attempt: number): Promise<void> => {
-    const answer = await stop(attempt).catch((): Stop => "unreachable");
-    if (over) return;
-    if (answer !== "told") return finish(false);
-    const pauseMs = Math.min(FIRST_REPEAT_MS * 2 ** (attempt - 1), longestMs);
-    startTimer(() => void (over || tell(attempt + 1)), pauseMs).unref();
-  };
-  void tell(1);
-  const settled = () => finish(true);
-  ended.then(settled, settled);
-}
+/** Opens a connection. `lost` is called when it breaks, also while no request uses it. */
+export type Open<Connection> = (lost: () => void) => Promise<PoolMember<Connection>>;
 
-export interface BorrowedPool<Connection> {
-  connect(): Promise<Connection>;
-  /** What has to be known of a connection before it is used. One of which it cannot be found out goes back as broken. */
-  prepare(connection: Connection): Promise<void> | undefined;
-  giveBack(connection: Connection, broken: boolean): unknown;
-  stop(connection: Connection, attempt: number): Promise<Stop>;
-  /** How many of them may be in use at a time. */
+export interface PoolSettings {
+  /** What the database is called in messages. */
+  readonly engine: string;
+  /** How many connections there may be. */
   readonly most: number;
-  /** How many connections it keeps at most. */
-  readonly size: number;
   /** How long a request may take. */
   readonly timeoutMs: number;
+  /** How many connections lie at most in the pool of the caller to which each goes back after its request. */
+  readonly borrowedFrom?: number;
 }
 
-/** A pool of the caller's. It cannot be told that a connection is not wanted any more, and is not ours to end. */
-export function borrowedPool<Connection>(pool: BorrowedPool<Connection>): Pool<Connection> {
-  const requestTimeout = new RequestTimeout(pool.timeoutMs);
-  const waiting = new Set<() => void>();
-  let taken = 0;
-  let generation = 0;
-  const leave = () => {
-    const [next] = waiting;
-    if (next === undefined) taken--;
-    else {
-      waiting.delete(next);
-      next();
-    }
-  };
-  /** `onWait` is given what takes the request out of the queue again. */
-  const enter = (onWait: (leaveQueue: () => void) => void) => {
-    if (taken < pool.most) {
-      taken++;
-      return Promise.resolve();
-    }
-    return new Promise<void>((resolve, reject) => {
-      const enterNow = () => resolve();
-      waiting.add(enterNow);
-      onWait(() => {
-        if (waiting.delete(enterNow)) reject(gaveUp());
-      });
+interface Kept<Connection> extends Lent<Connection> {
+  readonly own: PoolMember<Connection>;
+  readonly generation: number;
+  state: "open" | "abandoned" | "gone";
+  idleSinceMs: number;
+  wasIdle: boolean;
+}
+
+interface Waiting<Connection> {
+  resolve(lent: Lent<Connection>): void;
+  reject(error: unknown): void;
+}
+
+const IDLE_MS = 60_000;
+/** The server is told to stop a request again after this long, and then after twice as long. */
+const FIRST_REPEAT_MS = 100;
+
+const ignore = () => {};
+
+/**
+ * A few connections, of our own or from a pool of the caller's. Like a library's pool, but a free connection is taken
+ * at once, since a lock is two requests, and what a pool does around each of them is a good part of its price; a
+ * request that gives up waiting is forgotten; and a connection counts until the server has let go of it, so there are
+ * never more than `most`.
+ */
+export class Pool<Connection> {
+  readonly #settings: PoolSettings;
+  readonly #connect: Open<Connection>;
+  readonly #isBorrowed: boolean;
+  readonly #idle: Kept<Connection>[] = [];
+  readonly #waiting = new Set<Waiting<Connection>>();
+  #count = 0;
+  /** For how many of the requests that wait a connection is being opened: the others wait for one that is given back. */
+  #opening = 0;
+  #generation = 0;
+  #ended = false;
+  #tidying: NodeJS.Timeout | undefined;
+
+  constructor(settings: PoolSettings, connect: Open<Connection>) {
+    this.#settings = settings;
+    this.#connect = connect;
+    this.#isBorrowed = settings.borrowedFrom !== undefined;
+  }
+
+  /**
+   * So many connections that were made earlier may come out of it, each of which may lead to a server that cannot
+   * write. Those of our own are closed together.
+   */
+  get idleAtMost(): number {
+    return this.#settings.borrowedFrom ?? 0;
+  }
+
+  /** One that is free right now: nearly always so, and the quickest way. */
+  take(): Lent<Connection> | undefined {
+    const kept = this.#idle.pop();
+    if (kept === undefined) return undefined;
+    kept.own.ref();
+    kept.wasIdle = true;
+    return kept;
+  }
+
+  order(): Order<Connection> {
+    if (this.#ended) return { coming: Promise.reject(closedError(this.#settings.engine)), cancel: ignore };
+    let cancel = ignore;
+    const coming = new Promise<Lent<Connection>>((resolve, reject) => {
+      const waiting = { resolve, reject };
+      this.#waiting.add(waiting);
+      cancel = () => this.#forget(waiting);
     });
-  };
-  const handOver = (connection: Connection, broken: boolean) => {
-    try {
-      const done = pool.giveBack(connection, broken);
-      if (done instanceof Promise) done.catch(ignore);
-    } catch {
-      // The request is over, however the caller's pool takes it. Thrown from here, it would end the process.
-    }
-  };
-  const lend = (connection: Connection): Lent<Connection> => {
-    const madeIn = generation;
-    let lent = true;
-    const first = (act: () => void) => {
-      if (lent) act();
-      lent = false;
+    const free = this.take();
+    if (free !== undefined) free.giveBack(false);
+    else this.#openIfWanted();
+    return { coming, cancel };
+  }
+
+  /** A connection within that time, or the error. */
+  lend(requestTimeout: RequestTimeout, late: () => Error): Promise<Lent<Connection>> {
+    const order = this.order();
+    return requestTimeout.bound(order.coming, asError, () => {
+      order.cancel();
+      return late();
+    });
+  }
+
+  /**
+   * The server behind the connections of this moment cannot write: none of them is used for another request. Those that
+   * lie idle in a pool of the caller's are found one after the other.
+   */
+  replace(): void {
+    this.#generation++;
+    for (const kept of [...this.#idle]) this.#discard(kept, false);
+  }
+
+  /** A request that is still at work ends it by giving its connection back; one that waits for one is sent away. */
+  async end(): Promise<void> {
+    // A pool of the caller's is not ours to end.
+    if (this.#isBorrowed) return;
+    this.#ended = true;
+    for (const { reject } of this.#waiting) reject(closedError(this.#settings.engine));
+    this.#waiting.clear();
+    this.#opening = 0;
+    clearInterval(this.#tidying);
+    await Promise.all(this.#idle.splice(0).map(({ own }) => own.close(false)));
+  }
+
+  #openIfWanted(): void {
+    if (this.#waiting.size <= this.#opening || this.#count >= this.#settings.most) return;
+    this.#count++;
+    this.#opening++;
+    let kept: Kept<Connection> | undefined;
+    let isLost = false;
+    const lost = () => {
+      isLost = true;
+      // One that breaks while it is idle goes; the next request need not know. One that was abandoned is no longer
+      // at the server.
+      if (kept !== undefined) this.#drop(kept);
     };
-    const giveBack = (broken: boolean) => {
-      handOver(connection, broken);
-      leave();
+    this.#connect(lost).then(
+      (own) => {
+        kept = this.#kept(own);
+        if (isLost) this.#discard(kept, true);
+        else this.#handOut(kept);
+      },
+      (error: unknown) => {
+        // First, so that another one is opened only if a further request still waits.
+        this.#nextWaiting()?.reject(error);
+        this.#count--;
+        this.#openIfWanted();
+      },
+    );
+  }
+
+  #kept(own: PoolMember<Connection>): Kept<Connection> {
+    const kept: Kept<Connection> = {
+      own,
+      connection: own.connection,
+      generation: this.#generation,
+      state: "open",
+      idleSinceMs: 0,
+      wasIdle: false,
+      giveBack: (broken) => this.#giveBack(kept, broken),
+      abandon: (ended) => this.#abandon(kept, ended),
     };
-    return {
-      connection,
-      giveBack: (broken) => first(() => giveBack(broken || madeIn !== generation)),
-      abandon: (ended) =>
-        first(() =>
-          lookAfter(
-            ended,
-            (attempt) => pool.stop(connection, attempt),
-            pool.timeoutMs,
-            () => giveBack(true),
-          ),
-        ),
+    return kept;
+  }
+
+  #giveBack(kept: Kept<Connection>, broken: boolean): void {
+    if (kept.state !== "open") return;
+    const isReplaced = kept.generation !== this.#generation;
+    // One that leads to a server that cannot write must not go back to the caller's pool.
+    if (this.#isBorrowed) this.#discard(kept, broken || isReplaced);
+    else if (broken || isReplaced || this.#ended) this.#discard(kept, broken);
+    else this.#handOut(kept);
+  }
+
+  #handOut(kept: Kept<Connection>): void {
+    const next = this.#nextWaiting();
+    if (next !== undefined) {
+      next.resolve(kept);
+      return;
+    }
+    if (this.#ended || this.#isBorrowed) {
+      this.#discard(kept, false);
+      return;
+    }
+    kept.idleSinceMs = nowMs();
+    this.#idle.push(kept);
+    // A program that has finished must be able to exit.
+    kept.own.unref();
+    this.#tidying ??= startInterval(() => this.#tidy(), IDLE_MS / 2).unref();
+  }
+
+  /**
+   * The server is told to stop the request, again and again, because a request may be where it cannot be stopped: until
+   * it has ended, or until it is known that the server does not have it any more. The connection is not used again even
+   * if its request ends well: what was told to stop it may still be under way.
+   */
+  #abandon(kept: Kept<Connection>, ended: Promise<unknown>): void {
+    if (kept.state !== "open") return;
+    kept.state = "abandoned";
+    kept.own.unref();
+    let over = false;
+    const finish = (hasEnded: boolean) => {
+      if (over) return;
+      over = true;
+      const drop = () => this.#drop(kept);
+      kept.own.close(!hasEnded).then(drop, drop);
     };
-  };
-  /** Bounded, because a connection that has fallen silent would never go back to the pool. */
-  const prepared = async (connection: Connection): Promise<void> => {
-    try {
-      const preparing = pool.prepare(connection);
-      const silent = () => new Error("the connection does not answer");
-      if (preparing !== undefined) await requestTimeout.bound(preparing, asError, silent);
-    } catch (error) {
-      handOver(connection, true);
-      throw error;
-    }
-  };
-  const get = async (
-    isWanted: () => boolean,
-    onWait: (leaveQueue: () => void) => void,
-  ): Promise<Lent<Connection>> => {
-    await enter(onWait);
-    try {
-      if (!isWanted()) throw gaveUp();
-      const connection = await pool.connect();
-      if (isWanted()) await prepared(connection);
-      if (isWanted()) return lend(connection);
-      handOver(connection, false);
-      throw gaveUp();
-    } catch (error) {
-      leave();
-      throw error;
-    }
-  };
-  return {
-    idleAtMost: pool.size,
-    take: () => undefined,
-    order: () => {
-      let wanted = true;
-      let leaveQueue = ignore;
-      const coming = get(
-        () => wanted,
-        (leave) => {
-          leaveQueue = leave;
-        },
-      );
-      coming.catch(ignore);
-      return {
-        coming,
-        cancel: () => {
-          wanted = false;
-          leaveQueue();
-        },
-      };
-    },
-    // Those that lie idle in it are found one after the other, since each that cannot write is not given back.
-    replace: () => {
-      generation++;
-    },
-    end: async () => {},
-  };
+    const tell = async (attempt: number): Promise<void> => {
+      const answer = await kept.own.stop(attempt).catch((): Stop => "unreachable");
+      if (over) return;
+      if (answer !== "told") return finish(false);
+      const pauseMs = Math.min(FIRST_REPEAT_MS * 2 ** (attempt - 1), this.#settings.timeoutMs);
+      startTimer(() => void (over || tell(attempt + 1)), pauseMs).unref();
+    };
+    void tell(1);
+    const settled = () => finish(true);
+    ended.then(settled, settled);
+  }
+
+  #nextWaiting(): Waiting<Connection> | undefined {
+    const [next] = this.#waiting;
+    if (next !== undefined) this.#forget(next);
+    return next;
+  }
+
+  #forget(waiting: Waiting<Connection>): void {
+    if (this.#waiting.delete(waiting) && this.#opening > 0) this.#opening--;
+  }
+
+  #drop(kept: Kept<Connection>): void {
+    if (kept.state === "gone") return;
+    kept.state = "gone";
+    this.#count--;
+    const at = this.#idle.indexOf(kept);
+    if (at !== -1) this.#idle.splice(at, 1);
+    this.#openIfWanted();
+  }
+
+  #discard(kept: Kept<Connection>, broken: boolean): void {
+    kept.own.close(broken).catch(ignore);
+    this.#drop(kept);
+  }
+
+  /** The one that was used last stays in front, so those that are not needed grow old. */
+  #tidy(): void {
+    const old = this.#idle.filter(({ idleSinceMs }) => nowMs() - idleSinceMs > IDLE_MS);
+    for (const kept of old) this.#discard(kept, false);
+  }
 }

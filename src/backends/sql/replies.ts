@@ -1,8 +1,10 @@
-import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backend.js";
+import type { Answer, ClaimRecord, Force, Gone, Renewal, Waiting } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
 import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
-import type { Row } from "./driver.js";
+
+/** A row of an answer, by column. Numbers may come as texts. */
+export type Row = Readonly<Record<string, unknown>>;
 
 /** Texts of users are kept as JSON, since databases do not take every character. */
 export function encodeText(text: string): string {
@@ -16,7 +18,7 @@ export function decodeText(json: unknown): string | undefined {
 }
 
 /** Times are microseconds in the database. */
-export function us(ms: number): number {
+export function toUs(ms: number): number {
   return Math.round(ms * 1000);
 }
 
@@ -26,12 +28,7 @@ export function readAnswer(row: Row | undefined): Answer {
     case "granted":
       return { state: verdict, ticket: ticketOf(row, "ticket"), remainingMs: msOf(row, "remaining_us") };
     case "waiting":
-      return {
-        state: verdict,
-        ticket: ticketOf(row, "ticket"),
-        remainingMs: msOf(row, "remaining_us"),
-        changeInMs: msOf(row, "change_us"),
-      };
+      return { ...waitingOf(row), ticket: ticketOf(row, "ticket") };
     case "refused":
       return { state: verdict };
     case "queue-full":
@@ -47,12 +44,14 @@ export function readAnswer(row: Row | undefined): Answer {
 
 export function readRenewal(row: Row | undefined): Renewal {
   const verdict = row?.verdict;
-  const remainingMs = () => msOf(row, "remaining_us");
-  if (verdict === "held") return { state: verdict, remainingMs: remainingMs() };
-  if (verdict === "waiting")
-    return { state: verdict, remainingMs: remainingMs(), changeInMs: msOf(row, "change_us") };
+  if (verdict === "held") return { state: verdict, remainingMs: msOf(row, "remaining_us") };
+  if (verdict === "waiting") return waitingOf(row);
   if (verdict === "gone") return goneOf(row);
   throw notOurs();
+}
+
+function waitingOf(row: Row | undefined): Waiting {
+  return { state: "waiting", remainingMs: msOf(row, "remaining_us"), changeInMs: msOf(row, "change_us") };
 }
 
 export function readRecord(name: string, row: Row): ClaimRecord & { readonly capacity: number } {

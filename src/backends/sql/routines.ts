@@ -25,6 +25,9 @@ export function routineName(name: string): string {
   return `${name}_r${REVISION}`;
 }
 
+/** What is passed in. */
+export type SqlValue = string | number | bigint | null;
+
 /** What a variable holds: a name or an id, compared byte by byte, or a type of SQL. */
 export type Kind = "name" | "id" | "text" | "integer" | "bigint";
 
@@ -38,7 +41,7 @@ interface Condition {
 }
 
 /** A statement that changes rows. */
-export interface Change extends Condition {
+interface Change extends Condition {
   readonly sql: string;
   /** The variable that is set to the number of rows it has changed. */
   readonly counts?: string | undefined;
@@ -55,12 +58,12 @@ export interface Query extends Condition {
 }
 
 /** Variables that are computed from others, without a table: name -> expression. */
-export interface Computation extends Condition {
+interface Computation extends Condition {
   readonly values: Readonly<Record<string, string>>;
 }
 
 /** A section that each engine writes itself. */
-export interface EngineStep extends Condition {
+interface EngineStep extends Condition {
   readonly engine: "clock" | "notify" | "notify-if-removed" | "notify-released";
 }
 
@@ -99,4 +102,57 @@ export const ROUTINES: readonly Routine[] = [
 export function selectOf({ values }: Computation): string {
   const columns = Object.entries(values).map(([name, expression]) => `${expression} AS ${name}`);
   return `SELECT\n  ${columns.join(",\n  ")}`;
+}
+
+/** The lines of a step within its condition, as a function or a procedure has them. */
+export function conditioned({ when, unless }: Condition, lines: readonly string[]): readonly string[] {
+  if (when !== undefined) return [`IF v_${when} <> 0 THEN`, ...lines, "END IF;"];
+  return unless === undefined ? lines : [`IF v_${unless} = 0 THEN`, ...lines, "END IF;"];
+}
+
+/** How one database writes what our SQL leaves open. */
+export interface Dialect {
+  /** `@claims`: a table of ours. */
+  table(name: string): string;
+  /** `:name`: a variable. */
+  variable(name: string): string;
+  /** `@wall`: the wall clock in microseconds, as an expression. */
+  wall(): string;
+  /** `@asked(name, ticket)`: the elements of the JSON array `:list` as a table `asked`, with these fields. */
+  asked(fields: readonly string[]): string;
+  /** `@text(value)`: a number as text. */
+  text(value: string): string;
+  /** `@utf8(name)`: the bytes of a name as text. */
+  utf8(name: string): string;
+  /** `@jsonlist(name)`: the names of all rows, as a JSON array. */
+  jsonlist(name: string): string;
+  /** `@routine(name)`: a routine of this release. */
+  routine?(name: string): string;
+  /** What it calls differently. */
+  readonly rewrites?: readonly (readonly [pattern: RegExp, replacement: string])[];
+}
+
+const TABLES: ReadonlySet<string> = new Set(["resources", "claims", "forced", "cells", "revisions"]);
+const FUNCTIONS = ["text", "utf8", "jsonlist", "routine"] as const;
+
+/** `@word`, with what stands in parentheses right behind it, or `:variable`; but not `@@variable`, `::type` or `:=`. */
+const OPEN = /(?<![@\w])@(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?|(?<![:\w]):([a-z]\w*)/g;
+
+/** SQL that is written for all databases, as one of them takes it. */
+export function translated(source: string, dialect: Dialect): string {
+  const { rewrites = [] } = dialect;
+  const rewritten = rewrites.reduce((text, [pattern, word]) => text.replace(pattern, word), source);
+  return rewritten.replace(
+    OPEN,
+    (_, word: string | undefined, inside: string | undefined, variable: string) => {
+      if (word === undefined) return dialect.variable(variable);
+      if (TABLES.has(word)) return dialect.table(word) + (inside === undefined ? "" : `(${inside})`);
+      if (word === "wall") return dialect.wall();
+      if (word === "asked" && inside !== undefined) return dialect.asked(inside.split(", "));
+      const name = FUNCTIONS.find((known) => known === word);
+      if (name === undefined || inside === undefined || dialect[name] === undefined)
+        throw new Error(`this database does not know @${word}`);
+      return dialect[name](translated(inside, dialect));
+    },
+  );
 }

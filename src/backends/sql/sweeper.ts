@@ -1,6 +1,6 @@
 import { nowMs } from "../../core/clock.js";
-import type { SqlConnection } from "./driver.js";
-import { countOf, namesOf } from "./replies.js";
+import type { SqlConnection } from "./connection.js";
+import { countOf, namesOf, toUs } from "./replies.js";
 import { sweep, tidy } from "./routines.generated.js";
 
 /** At most this many names per visit: the transaction stays short. */
@@ -25,7 +25,7 @@ export class Sweeper {
 
   constructor(connection: SqlConnection, retentionMs: number) {
     this.#connection = connection;
-    this.#retentionUs = Math.round(retentionMs * 1000);
+    this.#retentionUs = toUs(retentionMs);
   }
 
   /** Called after each operation that may have made a name. The caller does not wait for the sweep. */

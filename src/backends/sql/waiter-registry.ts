@@ -32,16 +32,11 @@ export class WaiterRegistry {
     this.#listeners.push(listener);
   }
 
-  /** Whether one of the claims has been held for so long. */
-  heldForMs(lengthMs: number): boolean {
-    const sinceMs = nowMs() - lengthMs;
+  /** Whether a claim is held, for at least so long. */
+  anyHeld(forMs = 0): boolean {
+    const sinceMs = nowMs() - forMs;
     for (const watched of this.#watched.values())
       if (watched.state === "held" && watched.sinceMs <= sinceMs) return true;
-    return false;
-  }
-
-  get anyHeld(): boolean {
-    for (const { state } of this.#watched.values()) if (state === "held") return true;
     return false;
   }
 
@@ -80,8 +75,8 @@ export class WaiterRegistry {
       return;
     }
     this.#waitNoMore(watched);
-    if (answer.state !== "granted" && answer.state !== "held") return;
-    if (watched.state === "held") return;
+    const isHeld = answer.state === "granted" || answer.state === "held";
+    if (!isHeld || watched.state === "held") return;
     watched.state = "held";
     watched.sinceMs = nowMs();
     this.#changed();

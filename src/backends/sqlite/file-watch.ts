@@ -15,14 +15,15 @@ const SETTLED_MS = 200;
 
 /**
  * No process can notify another one, but the write-ahead log changes when a process writes: then this process looks.
- * Behind it runs the poller's timer.
+ * That is never more than a hint: some systems tell late of a change, or not at all, and then the poller's timer, which
+ * runs behind it, has to do.
  */
 export class FileWatch implements SqlNotifications, FileListener {
   readonly channel = "";
   readonly #log: () => string | undefined;
   readonly #waiters: WaiterRegistry;
   readonly #poller: Poller;
-  readonly #hint = new FileHint(() => this.#hinted());
+  #watcher: FSWatcher | undefined;
   #lookedMs = -Infinity;
   #hintedMs = -Infinity;
   #second: NodeJS.Timeout | undefined;
@@ -42,32 +43,47 @@ export class FileWatch implements SqlNotifications, FileListener {
 
   /** The file is not the one that it was: all claims have to ask again. */
   lost(): void {
-    this.#hint.close();
+    this.#stopListening();
     this.#waiters.tellAllBefore(nowMs());
   }
 
   async close(): Promise<void> {
     for (const timer of [this.#second, this.#settling]) clearTimeout(timer);
-    this.#hint.close();
+    this.#stopListening();
   }
 
   /** A claim has begun to wait or to hold. */
   #changed(): void {
     if (this.#waiters.waiting.size > 0) this.#listen();
-    else if (!this.#hint.isOpen) this.#settle();
+    else if (this.#watcher === undefined) this.#settle();
   }
 
   #listen(): void {
-    if (this.#hint.isOpen) return;
-    const log = this.#log();
-    if (log !== undefined) this.#hint.open(log);
+    const log = this.#watcher === undefined ? this.#log() : undefined;
+    if (log === undefined) return;
+    try {
+      const watcher = watch(log, { persistent: false }, (event) => {
+        // Renamed or deleted: what is there now is another file.
+        if (event === "rename") this.#stopListening();
+        this.#hinted();
+      });
+      watcher.on("error", () => this.#stopListening());
+      this.#watcher = watcher;
+    } catch {
+      // No watches left, or no such file: the timer has to do.
+    }
+  }
+
+  #stopListening(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
   }
 
   #hinted(): void {
     this.#hintedMs = nowMs();
     if (this.#waiters.waiting.size === 0) {
       // Only holders are left. Our own work moves the log too, so we do not listen to it all the time.
-      this.#hint.close();
+      this.#stopListening();
       this.#settle();
       return;
     }
@@ -95,47 +111,10 @@ export class FileWatch implements SqlNotifications, FileListener {
     if (this.#settling !== undefined) return;
     this.#settling = startTimer(() => {
       this.#settling = undefined;
-      if (this.#waiters.heldForMs(SETTLED_MS)) {
+      if (this.#waiters.anyHeld(SETTLED_MS)) {
         this.#listen();
         this.#look();
-      } else if (this.#waiters.anyHeld) this.#settle();
+      } else if (this.#waiters.anyHeld()) this.#settle();
     }, SETTLED_MS).unref();
-  }
-}
-
-/**
- * Says that a file moved, as far as the system tells. Never more than a hint: some systems tell late, or not
- * at all, and then the timer behind it has to do.
- */
-class FileHint {
-  readonly #onHint: () => void;
-  #watcher: FSWatcher | undefined;
-
-  constructor(onHint: () => void) {
-    this.#onHint = onHint;
-  }
-
-  get isOpen(): boolean {
-    return this.#watcher !== undefined;
-  }
-
-  open(file: string): void {
-    if (this.#watcher !== undefined) return;
-    try {
-      const watcher = watch(file, { persistent: false }, (event) => {
-        // Renamed or deleted: what is there now is another file.
-        if (event === "rename") this.close();
-        this.#onHint();
-      });
-      watcher.on("error", () => this.close());
-      this.#watcher = watcher;
-    } catch {
-      // No watches left, or no such file: the timer has to do.
-    }
-  }
-
-  close(): void {
-    this.#watcher?.close();
-    this.#watcher = undefined;
   }
 }

@@ -1,7 +1,6 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { installed } from "../../engine-kit/client-library.js";
-import { SqlBackend } from "../sql/backend.js";
-import type { SqlConnection } from "../sql/driver.js";
+import { DATABASE_TRAITS, SqlBackend } from "../sql/backend.js";
 import { FileWatch } from "./file-watch.js";
 import { LockFile } from "./lock-file.js";
 import { readSqliteOptions, type SqliteOptions } from "./options.js";
@@ -16,13 +15,9 @@ export type {
 export type { SqliteOptions } from "./options.js";
 
 const TRAITS: Traits = {
+  ...DATABASE_TRAITS,
   engine: "sqlite",
   reach: "machine",
-  fencing: true,
-  queueing: true,
-  notifications: false,
-  ttl: "claim",
-  expiryGranularityMs: 100,
   caveats: [
     "Locks are shared by the processes of one machine that use the same file; after a reboot no lock is held.",
     "The file must lie on a local disk. Network file systems are refused where they are recognised, which is on Linux.",
@@ -31,9 +26,6 @@ const TRAITS: Traits = {
     "Tokens of a name that was idle for longer than the retention grow only if the wall clock was not set back by more than that.",
   ],
 };
-
-/** A step blocks this process and the file: it stays short. */
-const RENEWALS_PER_STEP = 128;
 
 /** Locks in an embedded SQLite file, shared by all processes of one machine. */
 export function sqlite(options: SqliteOptions = {}): Backend {
@@ -46,23 +38,11 @@ export function sqlite(options: SqliteOptions = {}): Backend {
       if ("database" in settings.source) return GIVEN;
       return file.library === undefined ? undefined : installed(file.library);
     },
-    connection: linkTo(file),
+    connection: file,
     retentionMs: settings.retentionMs,
     notifications: (waiters, poller) => {
       fileWatch = new FileWatch(() => file.log, waiters, poller);
       return fileWatch;
     },
   });
-}
-
-function linkTo(file: LockFile): SqlConnection {
-  return {
-    renewalsPerCall: RENEWALS_PER_STEP,
-    call: (routine, values, onSent) =>
-      file.use((session) => {
-        onSent?.();
-        return session.call(routine, values);
-      }),
-    close: () => file.close(),
-  };
 }

@@ -93,7 +93,7 @@ export async function loadLibrary(wanted: SqliteLibrary | undefined): Promise<Lo
 function nodeSqlite(): Loaded["open"] | undefined {
   if (!HAS_SQLITE) return undefined;
   const { DatabaseSync } = process.getBuiltinModule("node:sqlite") as NodeModule;
-  return (file) => new NodeSqlite(new DatabaseSync(file, OPTIONS));
+  return (file) => adaptedNodeSqlite(new DatabaseSync(file, OPTIONS));
 }
 
 type NativeLibrary = Exclude<SqliteLibrary, "node:sqlite">;
@@ -115,58 +115,26 @@ export function isNodeSqlite(database: unknown): database is NodeSqliteDatabase 
 }
 
 /** A database of `node:sqlite`, used as the other libraries are. */
-export class NodeSqlite implements SqliteDatabase {
-  readonly #db: NodeSqliteDatabase;
-
-  constructor(db: NodeSqliteDatabase) {
-    this.#db = db;
-  }
-
-  get open(): boolean {
-    return this.#db.isOpen;
-  }
-
-  get inTransaction(): boolean {
-    return this.#db.isTransaction;
-  }
-
-  prepare(source: string): SqliteStatement {
-    return new NodeStatement(this.#db.prepare(source));
-  }
-
-  exec(source: string): void {
-    this.#db.exec(source);
-  }
-
-  close(): void {
-    this.#db.close();
-  }
+export function adaptedNodeSqlite(db: NodeSqliteDatabase): SqliteDatabase {
+  return {
+    get open() {
+      return db.isOpen;
+    },
+    get inTransaction() {
+      return db.isTransaction;
+    },
+    prepare: (source) => adaptedStatement(db.prepare(source)),
+    exec: (source) => db.exec(source),
+    close: () => db.close(),
+  };
 }
 
-class NodeStatement implements SqliteStatement {
-  readonly #statement: NodeSqliteStatement;
-
-  constructor(statement: NodeSqliteStatement) {
-    this.#statement = statement;
-  }
-
-  run(...params: unknown[]): { readonly changes: number } {
-    return { changes: Number(this.#statement.run(...params).changes) };
-  }
-
-  get(...params: unknown[]): unknown {
-    return this.#statement.get(...params);
-  }
-
-  all(...params: unknown[]): unknown[] {
-    return this.#statement.all(...params);
-  }
-
-  raw(toggle = true): void {
-    this.#statement.setReturnArrays(toggle);
-  }
-
-  safeIntegers(toggle = true): void {
-    this.#statement.setReadBigInts(toggle);
-  }
+function adaptedStatement(statement: NodeSqliteStatement): SqliteStatement {
+  return {
+    run: (...params) => ({ changes: Number(statement.run(...params).changes) }),
+    get: (...params) => statement.get(...params),
+    all: (...params) => statement.all(...params),
+    raw: (toggle = true) => statement.setReturnArrays(toggle),
+    safeIntegers: (toggle = true) => statement.setReadBigInts(toggle),
+  };
 }

@@ -2,13 +2,15 @@ import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
 import { SingleFlight } from "../../core/concurrency.js";
 import { backendError } from "../../core/errors.js";
-import { nextTurn, startTimer, yieldTurn } from "../../core/timer.js";
-import { MachineClock } from "./clock.js";
+import { delay, nextTurn, yieldTurn } from "../../core/timer.js";
+import type { SqlConnection } from "../sql/connection.js";
+import type { Row } from "../sql/replies.js";
+import type { Routine, SqlValue } from "../sql/routines.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
-import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";
 import { isInTransaction, loadLibrary, type SqliteDatabase, type SqliteLibrary } from "./library.js";
-import { fileOf, setUp } from "./open.js";
+import { fileOf, setUp } from "./schema.js";
 import { Session } from "./session.js";
+import { createPrivateFolder, identityOf, MachineClock, refuseNetwork } from "./system.js";
 
 const SPINS = 3;
 const LONGEST_PAUSE_MS = 20;
@@ -21,7 +23,7 @@ export interface LockFileOptions {
   readonly busyMs: number;
 }
 
-export interface FileSource {
+interface FileSource {
   readonly file: string;
   /** The file is our own default, and so is its folder. */
   readonly createFolder: boolean;
@@ -35,12 +37,17 @@ export interface FileListener {
   lost(): void;
 }
 
+/** A step blocks this process and the file: it stays short. */
+const RENEWALS_PER_STEP = 128;
+
 /** The database, opened on first use; an operation is tried again while other processes write. */
-export class LockFile {
+export class LockFile implements SqlConnection {
+  readonly renewalsPerCall = RENEWALS_PER_STEP;
+  /** Which library has opened the file; `undefined` before the first use. */
+  library: SqliteLibrary | undefined;
   readonly #options: LockFileOptions;
   readonly #listener: () => FileListener | undefined;
   #session: Session | undefined;
-  #library: SqliteLibrary | undefined;
   readonly #opening = new SingleFlight<Session>();
   /** Set while an operation waits for the file: operations that come later wait behind it. */
   #turn: Promise<"free" | "busy"> | undefined;
@@ -49,6 +56,13 @@ export class LockFile {
   constructor(options: LockFileOptions, listener: () => FileListener | undefined) {
     this.#options = options;
     this.#listener = listener;
+  }
+
+  call(routine: Routine, values: readonly SqlValue[], onSent?: () => void): Promise<readonly Row[]> {
+    return this.use((session) => {
+      onSent?.();
+      return session.call(routine, values);
+    });
   }
 
   /** Runs a synchronous step as soon as the file lets us, within a bound. */
@@ -67,11 +81,6 @@ export class LockFile {
       if (!isBusy(error)) throw explain(error, this.#options.name);
     }
     return this.#retry(step, startMs);
-  }
-
-  /** Which library has opened the file; `undefined` before the first use. */
-  get library(): SqliteLibrary | undefined {
-    return this.#library;
   }
 
   /** The write-ahead log, which changes when a process writes; `undefined` if there is none. */
@@ -119,30 +128,26 @@ export class LockFile {
     if (this.#closed) throw closedError();
     const session = this.#session;
     if (session === undefined) return undefined;
-    if (this.#brought) assertNoTransaction(session.inTransaction);
+    if (this.#isGiven) assertNoTransaction(session.inTransaction);
     // The caller's connection is not ours to open anew, so it is used even if it is broken.
-    if ((!session.broken || this.#brought) && session.isCurrent()) return session;
-    if (this.#brought) throw this.#replaced();
+    if ((!session.broken || this.#isGiven) && session.isCurrent()) return session;
+    if (this.#isGiven) throw this.#replaced();
     this.#discard();
     this.#listener()?.lost();
     return undefined;
   }
 
-  get #brought(): boolean {
+  get #isGiven(): boolean {
     return "database" in this.#options.source;
   }
 
   async #opened(): Promise<Session> {
-    const session = await this.#open();
+    const session = await this.#opening.run(() => this.#open());
     if (this.#closed) throw closedError();
     return session;
   }
 
-  #open(): Promise<Session> {
-    return this.#opening.run(() => this.#openNow());
-  }
-
-  async #openNow(): Promise<Session> {
+  async #open(): Promise<Session> {
     const { source } = this.#options;
     if ("file" in source && source.createFolder) await createPrivateFolder(dirname(source.file));
     const file = "file" in source ? source.file : fileOf(source.database);
@@ -158,27 +163,27 @@ export class LockFile {
       // What we have open is known only if it was there before and after: a file that was just made, or deleted
       // or replaced meanwhile, is opened once more.
       if (file !== undefined && (identity === undefined || !session.isCurrent())) {
-        throw this.#brought ? this.#replaced() : tryAgain("not the same file");
+        throw this.#isGiven ? this.#replaced() : tryAgain("not the same file");
       }
       this.#session = session;
       this.#listener()?.opened();
       return session;
     } catch (error) {
-      if (!this.#brought) db.close();
+      if (!this.#isGiven) db.close();
       throw error;
     }
   }
 
   async #openFile({ file, library }: FileSource): Promise<SqliteDatabase> {
     const loaded = await loadLibrary(library);
-    this.#library = loaded.library;
+    this.library = loaded.library;
     return loaded.open(file);
   }
 
   #discard(): void {
     const session = this.#session;
     this.#session = undefined;
-    if (session === undefined || this.#brought) return;
+    if (session === undefined || this.#isGiven) return;
     try {
       session.close();
     } catch {
@@ -204,7 +209,7 @@ export class LockFile {
 function pause(attempt: number): Promise<void> {
   if (attempt < SPINS) return nextTurn();
   const longestMs = Math.min(2 ** (attempt - SPINS + 1), LONGEST_PAUSE_MS);
-  return new Promise((resolve) => startTimer(resolve, 1 + Math.floor(Math.random() * longestMs)));
+  return delay(1 + Math.floor(Math.random() * longestMs));
 }
 
 /** Our statements would become part of the caller's transaction, and be undone with it. */

@@ -3,16 +3,16 @@ import { type Duration, durationMs } from "../../core/duration.js";
 import { hasMethods, invalidOption, partOf } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
-import { defaultFile } from "./files.js";
 import {
+  adaptedNodeSqlite,
   isNodeSqlite,
   LIBRARIES,
-  NodeSqlite,
   type NodeSqliteDatabase,
   type SqliteDatabase,
   type SqliteLibrary,
 } from "./library.js";
 import type { LockFileOptions } from "./lock-file.js";
+import { defaultFile } from "./system.js";
 
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */
@@ -27,7 +27,7 @@ export interface SqliteOptions {
   readonly busyTimeout?: Duration | undefined;
 }
 
-export interface SqliteSettings extends LockFileOptions {
+interface SqliteSettings extends LockFileOptions {
   readonly retentionMs: number;
 }
 
@@ -51,7 +51,7 @@ export function readSqliteOptions(options: SqliteOptions): SqliteSettings {
 
 /** None if it cannot be used: others do not say whether they are in a transaction, or answer later. */
 function openDatabase(given: SqliteDatabase | NodeSqliteDatabase): SqliteDatabase | undefined {
-  const database: unknown = isNodeSqlite(given) ? new NodeSqlite(given) : given;
+  const database: unknown = isNodeSqlite(given) ? adaptedNodeSqlite(given) : given;
   if (!hasMethods(database, ["prepare", "exec"]) || partOf(database, "open") !== true) return undefined;
   return typeof partOf(database, "inTransaction") === "boolean" ? (database as SqliteDatabase) : undefined;
 }

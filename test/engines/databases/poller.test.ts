@@ -1,13 +1,13 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { SqlConnection } from "#lib/backends/sql/driver.js";
+import type { SqlConnection } from "#lib/backends/sql/connection.js";
 import { Poller } from "#lib/backends/sql/poller.js";
 import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
 import { eventually, sleep } from "#lib/testing/suite/bench.js";
 
 /** A database that says of every claim how many are ahead of it. */
-function linkOf(aheadOf: (ticket: number) => number) {
+function connectionOf(aheadOf: (ticket: number) => number) {
   const asked = { looks: 0 };
-  const link: SqlConnection = {
+  const connection: SqlConnection = {
     renewalsPerCall: 1,
     call: async (_, [list]) => {
       asked.looks++;
@@ -16,18 +16,20 @@ function linkOf(aheadOf: (ticket: number) => number) {
     },
     close: async () => {},
   };
-  return { link, asked };
+  return { connection, asked };
 }
 
 test("where nothing moves, looks become rare, also at more names than one look asks about", async () => {
-  const { link, asked } = linkOf(() => 2);
-  const watching = new WaiterRegistry();
-  const poller = new Poller(link, watching);
-  onTestFinished(() => poller.close());
+  const { connection, asked } = connectionOf(() => 2);
+  const waiters = new WaiterRegistry();
+  const poller = new Poller(connection, waiters);
+  onTestFinished(() => {
+    poller.enabled = false;
+  });
   for (let n = 0; n < 600; n++) {
     const claim = { name: `n:${n}`, id: `id-${n}` };
-    watching.watch(claim, () => {});
-    watching.answered(claim, { state: "waiting", ticket: 1n, remainingMs: 1_000, changeInMs: 1_000 }, 1n);
+    waiters.watch(claim, () => {});
+    waiters.answered(claim, { state: "waiting", ticket: 1n, remainingMs: 1_000, changeInMs: 1_000 }, 1n);
   }
   poller.enabled = true;
   await sleep(1_000);
@@ -39,16 +41,18 @@ test("where nothing moves, looks become rare, also at more names than one look a
 test("waiters that are let in together are told in a few looks, and not one by one", async () => {
   const readers = 100;
   // The last of them is a writer.
-  const { link, asked } = linkOf((ticket) => (ticket > readers ? 2 : 0));
-  const watching = new WaiterRegistry();
-  const poller = new Poller(link, watching);
-  onTestFinished(() => poller.close());
+  const { connection, asked } = connectionOf((ticket) => (ticket > readers ? 2 : 0));
+  const waiters = new WaiterRegistry();
+  const poller = new Poller(connection, waiters);
+  onTestFinished(() => {
+    poller.enabled = false;
+  });
   const told: number[] = [];
   for (let n = readers + 1; n > 0; n--) {
     const claim = { name: "n", id: `id-${n}` };
     const ticket = BigInt(n);
-    watching.watch(claim, () => told.push(n));
-    watching.answered(claim, { state: "waiting", ticket, remainingMs: 1_000, changeInMs: 1_000 }, ticket);
+    waiters.watch(claim, () => told.push(n));
+    waiters.answered(claim, { state: "waiting", ticket, remainingMs: 1_000, changeInMs: 1_000 }, ticket);
   }
   poller.enabled = true;
   await eventually("all readers are told", 5_000, () => told.length === readers);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import * as operations from "#lib/backends/sql/routines.generated.js";
-import { ROUTINES } from "#lib/backends/sql/routines.js";
-import { type Dialect, translated } from "#lib/backends/sql/translated.js";
+import { type Dialect, ROUTINES, translated } from "#lib/backends/sql/routines.js";
 
 type Variables = readonly (readonly [name: string, kind: string])[];
 

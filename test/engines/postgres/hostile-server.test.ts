@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { Messages } from "#lib/backends/postgres/guarded.js";
+import { Messages } from "#lib/backends/postgres/pg.js";
 import { compiled, run } from "../../core/program.js";
 
 // A server that lets us in, and then sends what pg cannot read. In a process of its own: it would end, or hang.

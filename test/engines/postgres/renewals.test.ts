@@ -14,13 +14,13 @@ test("a claim that asks lets in one ahead that is just being renewed, and does n
   await one.claim(held);
   const news: unknown[] = [];
   one.watch(next, (told) => news.push(told));
-  const { ticket: rung } = (await one.claim(next)) as { ticket: bigint };
+  const { ticket: nextTicket } = (await one.claim(next)) as { ticket: bigint };
   await eventually("it listens", 2_000, () => news.length > 0);
   const { ticket } = (await one.claim(asking)) as { ticket: bigint };
   const finish = await renewSlowly(prefix, next.id);
   expect((await one.claim({ ...asking, ticket })).state).toBe("waiting");
   await eventually("it is told", 2_000, () => news.length > 1);
-  expect(news.at(-1)).toEqual({ state: "granted", ticket: rung });
+  expect(news.at(-1)).toEqual({ state: "granted", ticket: nextTicket });
   await finish();
 });
 

@@ -1,6 +1,6 @@
 import { appendFile, writeFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { SqlConnection } from "#lib/backends/sql/driver.js";
+import type { SqlConnection } from "#lib/backends/sql/connection.js";
 import { Poller } from "#lib/backends/sql/poller.js";
 import { WaiterRegistry } from "#lib/backends/sql/waiter-registry.js";
 import { FileWatch } from "#lib/backends/sqlite/file-watch.js";
@@ -15,16 +15,16 @@ test("the claims of waiters from before a file was opened anew are looked at whe
     looks++;
     return [];
   };
-  const link: SqlConnection = { renewalsPerCall: 1, call, close: async () => {} };
-  const watching = new WaiterRegistry();
+  const connection: SqlConnection = { renewalsPerCall: 1, call, close: async () => {} };
+  const waiters = new WaiterRegistry();
   // Its timer is off: only the log can make it look.
-  const bell = new FileWatch(() => log, watching, new Poller(link, watching));
-  onTestFinished(() => bell.close());
+  const fileWatch = new FileWatch(() => log, waiters, new Poller(connection, waiters));
+  onTestFinished(() => fileWatch.close());
   const claim = { name: "x", id: "id" };
-  watching.watch(claim, () => {});
-  watching.answered(claim, { state: "waiting", ticket: 1n, remainingMs: 1_000, changeInMs: 1_000 }, 1n);
-  bell.lost();
-  bell.opened();
+  waiters.watch(claim, () => {});
+  waiters.answered(claim, { state: "waiting", ticket: 1n, remainingMs: 1_000, changeInMs: 1_000 }, 1n);
+  fileWatch.lost();
+  fileWatch.opened();
   await appendFile(log, "moved");
   await vi.waitFor(() => expect(looks).toBeGreaterThan(0));
 });

@@ -43,21 +43,21 @@ describe("listing by prefix", () => {
 describe("notifications", () => {
   async function waiter(file: string, id = "waiter") {
     const backend = open({ file });
-    const ring = vi.fn<(news?: Notification) => void>();
-    const unwatch = backend.watch({ name: "x", id }, ring);
+    const notify = vi.fn<(news?: Notification) => void>();
+    const unwatch = backend.watch({ name: "x", id }, notify);
     const answer = await backend.claim(request("x", id));
-    return { backend, ring, unwatch, answer };
+    return { backend, notify, unwatch, answer };
   }
 
   test("a release through the same backend notifies the next waiter within the same turn", async () => {
     const file = await newFile();
     await grantedTicket(open({ file }), "x", "holder");
-    const { backend, ring } = await waiter(file);
+    const { backend, notify } = await waiter(file);
     // A turn that has lasted for long would be ended in between, so that timers can run.
     await new Promise(setImmediate);
     await backend.release({ name: "x", id: "holder" });
     await Promise.resolve();
-    expect(ring.mock.calls).toEqual([[undefined]]);
+    expect(notify.mock.calls).toEqual([[undefined]]);
   });
 
   test("a release elsewhere notifies only the waiter that is let in", async () => {
@@ -67,10 +67,10 @@ describe("notifications", () => {
     const [next, last] = [await waiter(file, "next"), await waiter(file, "last")];
     await new Promise((resolve) => setTimeout(resolve, 200));
     await holder.release({ name: "x", id: "holder" });
-    await vi.waitFor(() => expect(next.ring).toHaveBeenCalled(), { timeout: 1_000, interval: 1 });
+    await vi.waitFor(() => expect(next.notify).toHaveBeenCalled(), { timeout: 1_000, interval: 1 });
     await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(next.ring).toHaveBeenCalledTimes(1);
-    expect(last.ring).not.toHaveBeenCalled();
+    expect(next.notify).toHaveBeenCalledTimes(1);
+    expect(last.notify).not.toHaveBeenCalled();
     expect((await next.backend.claim(request("x", "next"))).state).toBe("granted");
   });
 
@@ -79,25 +79,25 @@ describe("notifications", () => {
     const dead = open({ file });
     await grantedTicket(dead, "x", "dead", { weight: 2, capacity: 2, ttlMs: 100 });
     const backend = open({ file });
-    const rings = new Map(["one", "two", "three"].map((id) => [id, vi.fn()]));
-    for (const [id, ring] of rings) {
-      backend.watch({ name: "x", id }, ring);
+    const notified = new Map(["one", "two", "three"].map((id) => [id, vi.fn()]));
+    for (const [id, notify] of notified) {
+      backend.watch({ name: "x", id }, notify);
       expect((await backend.claim(request("x", id, { capacity: 2 }))).state).toBe("waiting");
     }
     await new Promise((resolve) => setTimeout(resolve, 120));
     expect((await backend.claim(request("x", "one", { capacity: 2 }))).state).toBe("granted");
-    await vi.waitFor(() => expect(rings.get("two")).toHaveBeenCalled(), { timeout: 1_000, interval: 1 });
-    expect(rings.get("three")).not.toHaveBeenCalled();
+    await vi.waitFor(() => expect(notified.get("two")).toHaveBeenCalled(), { timeout: 1_000, interval: 1 });
+    expect(notified.get("three")).not.toHaveBeenCalled();
   });
 
   test("a holder hears from another connection that it was forced out, by whom and why, without asking", async () => {
     const file = await newFile();
-    const { ring, answer } = await waiter(file, "holder");
+    const { notify, answer } = await waiter(file, "holder");
     expect(answer.state).toBe("granted");
     await open({ file }).release({ name: "x", id: "holder" }, { reason: "stuck", by: "operator" });
-    await vi.waitFor(() => expect(ring).toHaveBeenCalled(), { timeout: 2_000, interval: 5 });
+    await vi.waitFor(() => expect(notify).toHaveBeenCalled(), { timeout: 2_000, interval: 5 });
     const ticket = "ticket" in answer ? answer.ticket : undefined;
-    expect(ring).toHaveBeenCalledWith({
+    expect(notify).toHaveBeenCalledWith({
       state: "gone",
       loss: "forced",
       reason: "stuck",
@@ -113,12 +113,12 @@ describe("notifications", () => {
     const [other, backend] = [open({ file }), open({ file })];
     for (const turn of ["1", "2", "3"]) {
       await grantedTicket(other, "x", `holder-${turn}`);
-      const rung = new Promise<void>((resolve) => {
+      const notified = new Promise<void>((resolve) => {
         backend.watch({ name: "x", id: `waiter-${turn}` }, () => resolve());
       });
       expect((await backend.claim(request("x", `waiter-${turn}`))).state).toBe("waiting");
       await other.release({ name: "x", id: `holder-${turn}` });
-      await rung;
+      await notified;
       await grantedTicket(backend, "x", `waiter-${turn}`);
       await backend.release({ name: "x", id: `waiter-${turn}` });
     }
@@ -128,11 +128,11 @@ describe("notifications", () => {
     const file = await newFile();
     const holder = open({ file });
     await grantedTicket(holder, "x", "holder");
-    const { ring, unwatch } = await waiter(file);
+    const { notify, unwatch } = await waiter(file);
     unwatch();
     await holder.release({ name: "x", id: "holder" });
     await new Promise((resolve) => setTimeout(resolve, 150));
-    expect(ring).not.toHaveBeenCalled();
+    expect(notify).not.toHaveBeenCalled();
   });
 
   test("neither the timer nor the watch behind it keeps a process from ending", async () => {

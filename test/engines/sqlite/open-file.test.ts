@@ -4,8 +4,8 @@ import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { sharedFileSystem } from "#lib/backends/sqlite/files.js";
 import { sqlite } from "#lib/backends/sqlite/index.js";
+import { sharedFileSystem } from "#lib/backends/sqlite/system.js";
 import { openDatabase } from "./default-library.js";
 import { grantedTicket, newFile, newFolder, open, openRaw, refusal, request } from "./tools.js";
 

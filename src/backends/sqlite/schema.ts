@@ -1,8 +1,8 @@
 import { quotedText } from "../../core/plain-text.js";
-import type { MachineClock } from "./clock.js";
 import { unsupported } from "./errors.js";
 import { BUSY_TIMEOUT_MS, isInTransaction, type SqliteDatabase } from "./library.js";
 import { sql } from "./sql.generated.js";
+import type { MachineClock } from "./system.js";
 
 const APPLICATION_ID = 1_280_005_188;
 const VERSION = 2;
@@ -82,7 +82,7 @@ function forgetOtherBoots(db: SqliteDatabase, boot: string, nowUs: number): void
   }
 }
 
-/** The file behind a database that was brought to us; `undefined` if it is in memory. */
+/** The file behind a database of the caller's; `undefined` if it is in memory. */
 export function fileOf(db: SqliteDatabase): string | undefined {
   const rows = db.prepare("PRAGMA database_list").all() as { name: string; file: string | null }[];
   return rows.find(({ name }) => name === "main")?.file || undefined;

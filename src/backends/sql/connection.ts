@@ -1,13 +1,61 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { asError, isLockError, type LockError } from "../../core/errors.js";
-import { startTimer } from "../../core/timer.js";
+import { delay } from "../../core/timer.js";
+import { countIn } from "../../engine-kit/reply.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
-import type { ServerSettings } from "./address.js";
-import type { Driver, Meaning, Row, SqlConnection, SqlValue } from "./driver.js";
-import { closedError, explained, lateError, ReadOnlyServerError } from "./errors.js";
-import { type Lent, ordered, type Pool } from "./pool.js";
-import type { Routine } from "./routines.js";
-import { ensureSchema, type Use } from "./schema.js";
+import {
+  closedError,
+  type Explanation,
+  explained,
+  lateError,
+  type Meaning,
+  missingSchema,
+  ReadOnlyServerError,
+  tooNewError,
+} from "./errors.js";
+import type { ServerSettings } from "./options.js";
+import type { Lent, Pool } from "./pool.js";
+import { type Row, readBy } from "./replies.js";
+import { REVISION, type Routine, type SqlValue } from "./routines.js";
+
+/** The way to a database. Everything is bounded in time, and fails with a `LockError`. */
+export interface SqlConnection {
+  /** How many claims are renewed by one call. */
+  readonly renewalsPerCall: number;
+  /** One round trip, one transaction. `onSent` is called when a connection was free for it. */
+  call(routine: Routine, values: readonly SqlValue[], onSent?: () => void): Promise<readonly Row[]>;
+  close(): Promise<void>;
+}
+
+/** All that a database has to bring along, besides its dialect of SQL, to be reached through connections. */
+export interface Driver<Connection> {
+  /** What it is called in messages. */
+  readonly engine: string;
+  readonly renewalsPerCall: number;
+  open(): Promise<Pool<Connection>>;
+  /** One round trip, one transaction. */
+  call(connection: Connection, routine: Routine, values: readonly SqlValue[]): Promise<readonly Row[]>;
+  meaningOf(error: unknown): Meaning;
+  explain(error: unknown): Explanation;
+  readonly schema: SchemaDriver<Connection>;
+}
+
+export interface SchemaDriver<Connection> {
+  /** Throws if this server or connection cannot keep what we promise. One to a read-only server is not used again. */
+  refuseUnusable(connection: Connection, where: string): Promise<void>;
+  /**
+   * The highest `breaking` revision of all releases that have made their routines here; an error that means
+   * "missing" if this release has not.
+   */
+  breaking(connection: Connection): Promise<unknown>;
+  /** Makes what is missing, one process at a time; before that, `check` is given the same revision, or 0. */
+  create(connection: Connection, check: (breaking: unknown) => void): Promise<void>;
+  /** For errors: what is not there, which module prints the migration, and what a newer release has changed. */
+  readonly lack: string;
+  readonly module: string;
+  readonly tables: string;
+}
 
 /**
  * The longest pause before the next try, after errors that make one worth while: each of them is a refusal as a
@@ -21,7 +69,10 @@ const LONGEST_PAUSE_MS: Readonly<Partial<Record<Meaning, number>>> = {
 };
 
 /** So often, at most, the next connection of a caller's pool is tried at once, if the last one led to a read-only server. */
-const FREE_TRIES = 64;
+const TRIES_AT_ONCE = 64;
+
+/** Making tables waits for all other processes that want to make them. */
+const MAKING_MS = 30_000;
 
 const ignore = () => {};
 
@@ -35,12 +86,12 @@ export class PooledConnection<Connection> implements SqlConnection {
   readonly #settings: ServerSettings;
   readonly #requestTimeout: RequestTimeout;
   readonly #openingTimeout: RequestTimeout;
+  readonly #preparing = new SingleFlight<void>();
   #opening: Promise<Pool<Connection>> | undefined;
   #pool: Pool<Connection> | undefined;
-  #schema: Promise<void> | undefined;
   #ready = false;
   #closed = false;
-  #onMove = ignore;
+  #onReadOnly = ignore;
 
   constructor(driver: Driver<Connection>, settings: ServerSettings) {
     this.renewalsPerCall = driver.renewalsPerCall;
@@ -65,7 +116,7 @@ export class PooledConnection<Connection> implements SqlConnection {
     let repeats = 1;
     for (let attempt = 1; ; attempt++) {
       try {
-        if (!this.#ready) await this.#prepared();
+        if (!this.#ready) await this.#preparing.run(() => this.#prepare());
         return await this.#use(ask);
       } catch (thrown) {
         const wasIdle = thrown instanceof IdleConnectionError;
@@ -75,26 +126,34 @@ export class PooledConnection<Connection> implements SqlConnection {
         const isTime = isRepeatable && isTimeToRepeat(startMs, this.#settings.timeoutMs);
         if (isTime && (wasIdle || repeats-- > 0)) continue;
         if (meaning === "missing" || meaning === "read-only") this.#ready = false;
-        if (meaning === "read-only") this.#move();
+        if (meaning === "read-only") {
+          // The address may lead elsewhere by now: it is looked up anew for each connection that is opened.
+          this.#pool?.replace();
+          this.#onReadOnly();
+        }
         untilMs ??= nowMs() + this.#settings.timeoutMs;
         const longestMs = LONGEST_PAUSE_MS[meaning];
-        if (longestMs === undefined || nowMs() >= untilMs) throw this.#explained(error);
+        if (longestMs === undefined || nowMs() >= untilMs) {
+          throw explained(this.#driver, this.#settings, error);
+        }
         // A pool of the caller's may have many old connections, each of which has to be found.
-        const freeTries = meaning === "read-only" ? Math.min(this.#pool?.idleAtMost ?? 0, FREE_TRIES) : 0;
-        const isFree = attempt <= freeTries || (meaning === "stale" && attempt === 1);
-        if (!isFree) await pause(attempt - freeTries, longestMs);
+        const triesAtOnce =
+          meaning === "read-only" ? Math.min(this.#pool?.idleAtMost ?? 0, TRIES_AT_ONCE) : 0;
+        const isAtOnce = attempt <= triesAtOnce || (meaning === "stale" && attempt === 1);
+        if (!isAtOnce) await pause(attempt - triesAtOnce, longestMs);
       }
     }
   }
 
   /** Is called when the connections of this moment have turned out to lead to a server that cannot write. */
-  onMove(listener: () => void): void {
-    this.#onMove = listener;
+  onReadOnly(listener: () => void): void {
+    this.#onReadOnly = listener;
   }
 
   /** A connection for longer than one request. */
   async lend(): Promise<Lent<Connection>> {
-    return ordered(await this.#opened(), this.#requestTimeout, () => this.#late(this.#requestTimeout));
+    const pool = await this.#opened();
+    return pool.lend(this.#requestTimeout, () => this.#late(this.#requestTimeout));
   }
 
   async close(): Promise<void> {
@@ -107,24 +166,33 @@ export class PooledConnection<Connection> implements SqlConnection {
       .catch(ignore);
   }
 
-  #prepared(): Promise<void> {
+  /**
+   * Looks whether the routines of this release are there, and makes them if they are missing and may be made. Those
+   * of other releases stay: during a rolling deploy both are in use, on the same tables.
+   */
+  async #prepare(): Promise<void> {
+    const { schema } = this.#driver;
+    const { where, mayCreate, prefix } = this.#settings;
+    const check = (breaking: unknown) => {
+      const found = readBy(countIn, breaking);
+      if (found > REVISION) throw tooNewError(schema.tables, found, REVISION);
+    };
+    const isThere = async (connection: Connection): Promise<boolean> => {
+      try {
+        check(await schema.breaking(connection));
+        return true;
+      } catch (error) {
+        if (this.#meaningOf(error) === "missing") return false;
+        throw error;
+      }
+    };
     // It may be the first connection of all that is opened for it.
-    const use: Use<Connection> = (work, requestTimeout = this.#openingTimeout) =>
-      this.#use(work, requestTimeout);
-    this.#schema ??= ensureSchema(this.#driver, this.#settings, use)
-      .then(() => {
-        this.#ready = true;
-      })
-      .finally(() => {
-        this.#schema = undefined;
-      });
-    return this.#schema;
-  }
-
-  /** The address may lead elsewhere by now: it is looked up anew for each connection that is opened. */
-  #move(): void {
-    this.#pool?.replace();
-    this.#onMove();
+    await this.#use((connection) => schema.refuseUnusable(connection, where), this.#openingTimeout);
+    if (!(await this.#use(isThere, this.#openingTimeout))) {
+      if (!mayCreate) throw missingSchema(schema, prefix);
+      await this.#use((connection) => schema.create(connection, check), new RequestTimeout(MAKING_MS));
+    }
+    this.#ready = true;
   }
 
   #meaningOf(error: unknown): Meaning {
@@ -187,17 +255,10 @@ export class PooledConnection<Connection> implements SqlConnection {
   #late({ timeoutMs }: RequestTimeout): LockError {
     return lateError(this.#driver.engine, this.#settings.where, timeoutMs);
   }
-
-  #explained(error: unknown): LockError {
-    const { engine, explain } = this.#driver;
-    const { where, target } = this.#settings;
-    return explained(engine, where, error, explain, target.pool !== undefined);
-  }
 }
 
 /** Each step makes it likelier that what was in the way has gone. Uneven, so that two processes do not meet again. */
-async function pause(attempt: number, longestMs: number): Promise<void> {
+function pause(attempt: number, longestMs: number): Promise<void> {
   const mostMs = Math.min(2 ** attempt, longestMs);
-  const pauseMs = mostMs / 2 + (Math.random() * mostMs) / 2;
-  await new Promise((resolve) => startTimer(() => resolve(undefined), pauseMs));
+  return delay(mostMs / 2 + (Math.random() * mostMs) / 2);
 }

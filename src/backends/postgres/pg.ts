@@ -1,4 +1,97 @@
-import type { PgClient, PgStream } from "./library.js";
+import { absent, refuseOlder } from "../../engine-kit/client-library.js";
+import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { socketTls } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
+import { inTime } from "../sql/open-pool.js";
+import type { DatabaseAddress } from "../sql/options.js";
+import type { Stop } from "../sql/pool.js";
+import {
+  type CancelSender,
+  type CancelTarget,
+  type Connector,
+  LOWEST_VERSIONS,
+  loginOf,
+  type PgClient,
+  type PgStream,
+  type PostgresParameters,
+  startupOf,
+} from "./library.js";
+
+interface PgLibrary {
+  readonly Client: new (config: object) => PgClient;
+}
+
+/** None if it is not installed. */
+async function pgLibrary(): Promise<PgLibrary | undefined> {
+  try {
+    const module: { readonly default: unknown } = await import("pg");
+    return module.default as PgLibrary;
+  } catch (error) {
+    return absent("pg", error);
+  }
+}
+
+/** Connections by URL; none if the library is not installed. */
+export async function pgConnector(address: DatabaseAddress): Promise<Connector | undefined> {
+  const library = await pgLibrary();
+  if (library === undefined) return undefined;
+  await refuseOlder("pg", LOWEST_VERSIONS);
+  const { channelBinding } = address.parameters as PostgresParameters;
+  const make = ({ host, port }: Host, timeoutMs: number) => {
+    const config = {
+      ...loginOf(address),
+      ...startupOf(address),
+      host,
+      port,
+      ssl: address.tls === undefined ? false : socketTls(address.tls, host),
+      connectionTimeoutMillis: timeoutMs,
+      keepAlive: true,
+      ...(channelBinding === undefined ? undefined : { enableChannelBinding: true }),
+    };
+    const client = guarded(new library.Client(config));
+    if (channelBinding === "require") requireChannelBinding(client);
+    return client;
+  };
+  return {
+    library: "pg",
+    make,
+    cancel: (client, host, requestTimeout) =>
+      sendCancel(make(host, requestTimeout.timeoutMs), client as PgClient, requestTimeout),
+    // In the middle of a question the library does not tell the server that it leaves.
+    destroy: (client) => (client as PgClient).connection?.stream.destroy(),
+  };
+}
+
+/** "told" as soon as the server has closed the connection of the cancel request, which it does when it has acted. */
+export function sendCancel(
+  sender: CancelSender,
+  target: CancelTarget,
+  requestTimeout: RequestTimeout,
+): Promise<Stop> {
+  const { connection, host = "", port = 0, ssl } = sender;
+  const { processID, secretKey } = target;
+  if (connection === undefined || typeof processID !== "number" || typeof secretKey !== "number") {
+    return Promise.resolve("absent");
+  }
+  const told = new Promise<Stop>((resolve) => {
+    let sent = false;
+    const over = () => resolve(sent ? "told" : "unreachable");
+    connection.on("error", over);
+    connection.on("end", over);
+    const send = () => {
+      sent = true;
+      connection.cancel(processID, secretKey);
+    };
+    connection.on("connect", () => (ssl ? connection.requestSsl() : send()));
+    connection.on("sslconnect", send);
+    if (host.startsWith("/")) connection.connect(`${host}/.s.PGSQL.${port}`);
+    else connection.connect(port, host);
+  });
+  return inTime(told, requestTimeout).catch((): Stop => {
+    connection.stream.destroy();
+    return "unreachable";
+  });
+}
 
 /** Far more than any answer of ours. */
 const LONGEST_MESSAGE = 16 * 1_024 * 1_024;
@@ -11,7 +104,7 @@ const FIELDS: ReadonlySet<number> = new Set([0x45, 0x4e]);
  * which would end the process; or it looks without end for the last field of an error, which would block it. So on
  * connections of ours each message is looked at first, and what is thrown all the same ends the connection only.
  */
-export function guarded(client: PgClient): PgClient {
+function guarded(client: PgClient): PgClient {
   const { connection, ssl } = client;
   if (connection === undefined) return client;
   // With TLS another stream takes over, as soon as the server has agreed to it.
@@ -71,9 +164,6 @@ function notPostgres(cause?: unknown): Error {
   return new Error("what the server sends is none of PostgreSQL's messages", { cause });
 }
 
-export const NEEDS_PG =
-  "channel_binding=require in the URL needs the package pg, version 8.14 or later: npm install pg. Without it, leave channel_binding out: sslmode=require checks the server's certificate.";
-
 const MECHANISM = "SCRAM-SHA-256-PLUS";
 
 /**
@@ -81,7 +171,7 @@ const MECHANISM = "SCRAM-SHA-256-PLUS";
  * does not offer it is left before it has seen an answer, and one that does not go through with it before it has
  * seen a request: it may be an attacker on the network.
  */
-export function requireChannelBinding(client: PgClient): void {
+function requireChannelBinding(client: PgClient): void {
   const { connection } = client;
   let isBound = false;
   const leave = (why: string) => {

@@ -1,17 +1,28 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../engine-kit/tls.js";
+import {
+  readTls,
+  TLS_PARAMETERS,
+  type TlsOptions,
+  type TlsParameters,
+  type TlsSets,
+  type TlsSettings,
+  tlsMode,
+} from "../../engine-kit/tls.js";
 import {
   type Address,
   describeHosts,
-  type Host,
+  duration,
+  type Parameter,
   type ParameterTable,
   parseAddress,
+  seconds,
+  text,
+  whole,
   withParameters,
+  words,
 } from "../../engine-kit/url.js";
-import { ReadOnlyServerError } from "./errors.js";
-import { LONGEST_CONNECT_MS } from "./parameters.js";
 
 /** Options that every database server has. */
 export interface ServerOptions {
@@ -29,7 +40,7 @@ export interface ServerOptions {
   readonly connectTimeout?: Duration | undefined;
 }
 
-/** And those that each of them describes in its own words. */
+/** And those that each engine describes in its own words. */
 interface Target<Pool> {
   readonly url?: string | undefined;
   readonly pool?: Pool | undefined;
@@ -54,9 +65,10 @@ export interface ServerSettings<Pool = unknown> {
 export interface ServerKind {
   /** What its option reader is called. */
   readonly engine: string;
-  /** Whether that is a pool of its library, without calling anything on it; and, if not, what it should be. */
+  /** Whether that is a pool of its library, found out without calling anything on it. */
   isPool(pool: unknown): boolean;
-  readonly whatPool: string;
+  /** For the error: what the pool should be. */
+  readonly poolMustBe: string;
   /** The default port by scheme. */
   readonly ports: ReadonlyMap<string, number>;
   readonly parameters: ParameterTable;
@@ -84,7 +96,10 @@ export const SERVER_OPTIONS: readonly string[] = [
   "connectTimeout",
 ];
 
-/** `known` is where the server is, if neither a URL nor a pool says it. Also the options, with those of the URL. */
+/**
+ * The settings, and the options with those of the URL. `known` is where the server is, if neither a URL nor a pool
+ * says it.
+ */
 export function readServerOptions<Pool, Options extends ServerOptions & Target<Pool>>(
   kind: ServerKind,
   given: Options,
@@ -122,7 +137,7 @@ function readTarget<Pool>(
   if (url !== undefined && pool === undefined) return { address: readDatabaseUrl(kind, url, tls) };
   if (pool === undefined || url !== undefined)
     throw invalidOption(`${kind.engine}: give either a url or a pool.`);
-  if (!kind.isPool(pool)) throw invalidOption(`pool: must be ${kind.whatPool}`);
+  if (!kind.isPool(pool)) throw invalidOption(`pool: must be ${kind.poolMustBe}`);
   if ([tls, connections, connectTimeout].some((option) => option !== undefined)) {
     throw invalidOption("tls, connections, connectTimeout: a pool of yours has them already.");
   }
@@ -160,41 +175,57 @@ function readDatabaseUrl(
   return { ...address, database: (database ?? decodeURIComponent(path)) || undefined, tls, parameters };
 }
 
-/** The hosts of a URL. One that could write is tried first from then on. */
-export class Hosts {
-  readonly #hosts: readonly Host[];
-  #first = 0;
+/** What the URL of a database can set, besides where the server is. */
+export type DatabaseSets =
+  | TlsSets
+  | Exclude<keyof ServerOptions, "tls" | "schema">
+  | "target"
+  | "host"
+  | "database"
+  | "prefix";
 
-  constructor(hosts: readonly Host[]) {
-    this.#hosts = hosts;
-  }
+/** Longer is taken for "no limit". */
+export const LONGEST_CONNECT_MS = 600_000;
 
-  /** The time that each of them gets, so that one that is silent does not use it up. */
-  shareOf(timeoutMs: number): number {
-    return Math.ceil(timeoutMs / this.#hosts.length);
-  }
+/** Of the URLs of all databases. */
+export const DATABASE_PARAMETERS: Readonly<Record<string, Parameter<DatabaseSets>>> = {
+  ...TLS_PARAMETERS,
+  // As Prisma writes it.
+  sslaccept: words("verify", { strict: "full", accept_invalid_certs: "nothing" }),
+  // Locks can only use the server that writes, so that one is looked for in any case.
+  target_session_attrs: words(
+    "target",
+    { "read-write": "primary", primary: "primary" },
+    "must be read-write or primary: locks are written",
+  ),
+  connect_timeout: seconds("connectTimeout", LONGEST_CONNECT_MS),
+  connectTimeout: duration("connectTimeout"),
+  prefix: text("prefix"),
+  connections: whole("connections"),
+  retention: duration("retention"),
+  timeout: duration("timeout"),
+};
 
-  /** Opens a connection to the first host that lets it. Only that one can be `lost`. */
-  async open<T>(lost: () => void, open: (host: Host, lost: () => void) => Promise<T>): Promise<T> {
-    const number = this.#hosts.length;
-    let failure: unknown;
-    for (let tried = 0; tried < number; tried++) {
-      const at = (this.#first + tried) % number;
-      try {
-        const tells = { isOpen: false, isLost: false };
-        const opened = await open(this.#hosts[at] as Host, () => {
-          tells.isLost = true;
-          if (tells.isOpen) lost();
-        });
-        tells.isOpen = true;
-        if (tells.isLost) lost();
-        this.#first = at;
-        return opened;
-      } catch (error) {
-        // That one of them is a replica says more than that others are down.
-        if (!(failure instanceof ReadOnlyServerError)) failure = error;
-      }
-    }
-    throw failure;
-  }
+/** One parameter under the names that different tools have for it. */
+export function named<Sets extends string>(names: readonly string[], parameter: Parameter<Sets>) {
+  return Object.fromEntries(names.map((name) => [name, parameter]));
 }
+
+/** `ssl=true`, as the libraries of Node.js write it, or a word for the mode. */
+export const SSL = tlsMode({ true: "full", 1: "full", false: "off", 0: "off" });
+
+/** Of pools and caches, which other tools keep and we do not. */
+export const OTHER_TOOLS = [
+  "connection_limit",
+  "max_connection_lifetime",
+  "max_idle_connection_lifetime",
+  "pool",
+  "pool_size",
+  "pool_timeout",
+  "max_overflow",
+  "prepared_statements",
+  "reconnect",
+  "serverVersion",
+  "socket_timeout",
+  "statement_cache_size",
+] as const;

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { borrowedPool, type Stop } from "#lib/backends/sql/pool.js";
-import { type OwnConnection, SmallPool } from "#lib/backends/sql/small-pool.js";
+import { borrowedPool } from "#lib/backends/sql/open-pool.js";
+import { Pool, type PoolMember, type Stop } from "#lib/backends/sql/pool.js";
 import { sleep } from "#lib/testing/suite/bench.js";
 
 /** A pool whose connections are made of nothing, and those that it has opened. */
 function poolOf(most: number, open: () => Promise<void> = () => sleep(1)) {
   const opened: { lose(): void; closed: boolean; stopped: number; answer: Stop }[] = [];
-  const connect = async (lost: () => void): Promise<OwnConnection<number>> => {
+  const connect = async (lost: () => void): Promise<PoolMember<number>> => {
     const state = { lose: lost, closed: false, stopped: 0, answer: "told" as Stop };
     const connection = opened.push(state);
     await open();
@@ -23,7 +23,7 @@ function poolOf(most: number, open: () => Promise<void> = () => sleep(1)) {
       unref: () => {},
     };
   };
-  return { pool: new SmallPool({ most, timeoutMs: 20 }, connect, () => new Error("it has ended")), opened };
+  return { pool: new Pool({ engine: "the database", most, timeoutMs: 20 }, connect), opened };
 }
 
 test("once it has ended it opens nothing, and a caller that waits for a connection is told", async () => {
@@ -32,8 +32,8 @@ test("once it has ended it opens nothing, and a caller that waits for a connecti
   const waiting = pool.order().coming.catch((error: unknown) => error);
   await pool.end();
   used.giveBack(false);
-  expect(await waiting).toMatchObject({ message: "it has ended" });
-  await expect(pool.order().coming).rejects.toThrow("it has ended");
+  expect(await waiting).toMatchObject({ code: "closed" });
+  await expect(pool.order().coming).rejects.toMatchObject({ code: "closed" });
   await sleep(20);
   expect(opened.map(({ closed }) => closed)).toEqual([true]);
 });
@@ -110,18 +110,62 @@ test("when the server turns out to be read-only, no connection of that moment is
 
 test("a pool of the caller's: a request that has given up does not stay in the queue", async () => {
   const pool = borrowedPool({
-    connect: async () => 1,
-    prepare: () => undefined,
+    engine: "the database",
+    connect: async () => ({}),
+    identify: async () => undefined,
     giveBack: () => {},
     stop: async () => "told" as Stop,
     most: 1,
-    size: 1,
+    borrowedFrom: 1,
     timeoutMs: 20,
   });
   const used = await pool.order().coming;
   const [gone, waiting] = [pool.order(), pool.order()];
   gone.cancel();
-  await expect(gone.coming).rejects.toThrow("given up");
   used.giveBack(false);
   (await waiting.coming).giveBack(false);
+});
+
+test("a pool of the caller's is asked once for each request, and each connection goes back after it", async () => {
+  const asked = { connects: 0, back: 0 };
+  const pool = borrowedPool({
+    engine: "the database",
+    connect: async () => {
+      asked.connects++;
+      await sleep(1);
+      return {};
+    },
+    identify: async () => undefined,
+    giveBack: () => void asked.back++,
+    stop: async () => "told" as Stop,
+    most: Infinity,
+    borrowedFrom: 1,
+    timeoutMs: 20,
+  });
+  const use = async () => (await pool.order().coming).giveBack(false);
+  await Promise.all([use(), use(), sleep(1).then(use), sleep(1).then(use)]);
+  await sleep(10);
+  expect(asked).toEqual({ connects: 4, back: 4 });
+});
+
+test("a pool of the caller's that cannot connect is asked once for each request", async () => {
+  let connects = 0;
+  const pool = borrowedPool({
+    engine: "the database",
+    connect: async (): Promise<object> => {
+      connects++;
+      await sleep(1);
+      throw new Error("no connection is left");
+    },
+    identify: async () => undefined,
+    giveBack: () => {},
+    stop: async () => "told" as Stop,
+    most: Infinity,
+    borrowedFrom: 1,
+    timeoutMs: 20,
+  });
+  const failed = await Promise.allSettled([1, 2, 3].map(() => pool.order().coming));
+  await sleep(10);
+  expect(failed.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  expect(connects).toBe(3);
 });
