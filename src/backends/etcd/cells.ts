@@ -1,6 +1,6 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
+import { cellKey, isAsOf } from "./keys.js";
 import type { Long, RequestOp } from "./messages.js";
-import { cellKey, isAsOf } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const NO_LEASE = "0";

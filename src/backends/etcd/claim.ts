@@ -2,12 +2,12 @@ import type { ClaimRequest } from "../../core/backend.js";
 import type { Owner } from "../../core/claim.js";
 import { nowMs, restMs, type Sent } from "../../core/clock.js";
 import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
-import { OwnClaim } from "../session-queue/own-claims.js";
-import { type Entry, type Refusal, refusalOf } from "../session-queue/session-queue.js";
+import { type Entry, type Refusal, refusalOf } from "../session-queue/backend.js";
+import { OwnClaim } from "../session-queue/claims.js";
 import type { EtcdDriver } from "./driver.js";
+import { claimKey, emptySince, isEmpty, type ListedKey, QueueKeys } from "./keys.js";
 import type { Compare, Long, TxnResponse } from "./messages.js";
-import { claimKey, emptySince, isEmpty, type ListedKey, QueueKeys } from "./names.js";
-import { notEtcd } from "./replies.js";
+import { notEtcd } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
 import type { Session } from "./session.js";
 

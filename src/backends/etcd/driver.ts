@@ -9,12 +9,12 @@ import {
   type Look,
   type QueueDriver,
   renewEach,
-  SessionQueue,
-} from "../session-queue/session-queue.js";
+} from "../session-queue/backend.js";
+import { OwnClaims } from "../session-queue/claims.js";
 import { EtcdClaim, enterQueue } from "./claim.js";
 import { Forces } from "./force.js";
+import { isAsOf, isStill, type ListedKey } from "./keys.js";
 import { MOST_QUESTIONS } from "./messages.js";
-import { isAsOf, isStill, type ListedKey } from "./names.js";
 import type { EtcdSettings } from "./options.js";
 import { EtcdRpc } from "./rpc.js";
 import { type Session, Sessions, textOf } from "./session.js";
@@ -33,16 +33,14 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   readonly watcher: Watcher;
   readonly sessions: Sessions;
   readonly forces: Forces;
-  readonly queue = new SessionQueue<EtcdClaim, ListedKey>(this);
+  readonly claims = new OwnClaims<EtcdClaim>(this);
 
   constructor(settings: EtcdSettings) {
     this.root = settings.root;
     this.rpc = new EtcdRpc(settings, () => this.watcher.renew());
     this.watcher = new Watcher(this.rpc);
     this.sessions = new Sessions(this.rpc, settings.root);
-    this.forces = new Forces(this.rpc, this.watcher, settings.root, this.bell, (id, gone) =>
-      this.queue.claims.lost(id, gone),
-    );
+    this.forces = new Forces(this);
   }
 
   async prepare(request: ClaimRequest): Promise<EtcdClaim> {
@@ -151,12 +149,12 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   }
 
   forgotten(claim: EtcdClaim): void {
-    if (claim.doubtful && !claim.session.gone) this.queue.releases.removeInBackground(claim);
+    if (claim.doubtful && !claim.session.gone) this.claims.removeInBackground(claim);
   }
 
   /** One heartbeat for all claims that share a session; the few with a lease of their own by themselves. */
   async renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const { claims } = this.queue;
+    const { claims } = this;
     const bySession = new Map<Session, EtcdClaim[]>();
     for (const request of requests) {
       const claim = claims.current(request);
@@ -210,15 +208,15 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   }
 
   async #told(claim: EtcdClaim, beat: Beat): Promise<Renewal> {
-    const { queue } = this;
+    const { claims } = this;
     const renewal = (await beat).get(claim) ?? "missing";
     if (renewal !== "missing" && renewal.state !== "gone") return renewal;
     if (renewal === "missing") {
       // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
-      queue.releases.removeInBackground(claim);
-      return queue.goneAfter(claim);
+      claims.removeInBackground(claim);
+      return claims.goneAfter(claim);
     }
-    queue.claims.forget(claim);
+    claims.forget(claim);
     return renewal;
   }
 
@@ -234,7 +232,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
           ? []
           : [{ request_put: { key, value: claim.written ?? Buffer.alloc(0), lease: session.lease } }],
     });
-    if (!succeeded) return this.queue.goneAfter(claim);
+    if (!succeeded) return this.claims.goneAfter(claim);
     if (session !== undefined) {
       claim.session = session;
       claim.madeMs = nowMs();
@@ -250,12 +248,9 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     throw backendError("the session of etcd has just ended.", { retryable: true });
   }
 
-  async close(): Promise<void> {
-    const { claims, releases } = this.queue;
-    releases.timers.close();
+  async close(isInUse: (session: Session) => boolean): Promise<void> {
     this.watcher.close();
-    const inUse = claims.sessionsInUse();
-    await this.sessions.close((session) => inUse.has(session));
+    await this.sessions.close(isInUse);
     this.rpc.close();
   }
 }

@@ -8,7 +8,7 @@ import { socketTls } from "../../engine-kit/tls.js";
 import { CODE, closedError } from "./errors.js";
 import { type Client, CONNECTIVITY, type Grpc, loadLibrary } from "./library.js";
 import type { EtcdSettings } from "./options.js";
-import type { WatchTarget } from "./watch-stream.js";
+import type { WatchTarget } from "./watcher.js";
 
 /** What is sent as the server's name in place of its address: a name that no server has (RFC 2606). */
 const NO_NAME = "address.invalid";

@@ -1,9 +1,8 @@
 import type { Force, Gone } from "../../core/backend.js";
 import { forceIn, forceText, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
+import type { EtcdDriver } from "./driver.js";
+import { forcedKey, forcedKeys, isStill, QueueKeys } from "./keys.js";
 import type { Long } from "./messages.js";
-import { forcedKey, forcedKeys, isStill, QueueKeys } from "./names.js";
-import type { EtcdRpc } from "./rpc.js";
-import type { Watcher } from "./watcher.js";
 
 /** How long a claim that was taken away can still learn why. */
 const FORCED_KEPT_S = 60;
@@ -13,40 +12,27 @@ const FORCED_KEPT_S = 60;
  * that the latter watches: one watch for all claims of a connection.
  */
 export class Forces {
-  readonly #rpc: EtcdRpc;
-  readonly #watcher: Watcher;
-  readonly #root: string;
-  readonly #bell: string;
-  readonly #onForced: (id: string, gone: Gone) => void;
+  readonly #driver: EtcdDriver;
   #listening = false;
 
-  constructor(
-    rpc: EtcdRpc,
-    watcher: Watcher,
-    root: string,
-    bell: string,
-    onForced: (id: string, gone: Gone) => void,
-  ) {
-    this.#rpc = rpc;
-    this.#watcher = watcher;
-    this.#root = root;
-    this.#bell = bell;
-    this.#onForced = onForced;
+  constructor(driver: EtcdDriver) {
+    this.#driver = driver;
   }
 
   /** From the revision of the first claim on; nothing can have been written before it. */
   listen(revision: Long): void {
     if (this.#listening) return;
     this.#listening = true;
-    const range = forcedKeys(this.#root, this.#bell);
-    this.#watcher.watch({
+    const { root, bell, watcher, claims } = this.#driver;
+    const range = forcedKeys(root, bell);
+    watcher.watch({
       ...range,
       from: BigInt(revision),
       on: (event) => {
         if (event === undefined) this.#listening = false;
         else if (!event.deleted) {
           const id = event.kv.key.subarray(range.key.length).toString();
-          this.#onForced(id, readForce(event.kv.value));
+          claims.lost(id, readForce(event.kv.value));
         }
       },
     });
@@ -54,30 +40,35 @@ export class Forces {
 
   /** Why a claim of ours is no longer there. */
   async goneOf(id: string): Promise<Gone> {
-    const { kvs } = await this.#rpc.range({ key: forcedKey(this.#root, this.#bell, id) });
+    const { rpc, root, bell } = this.#driver;
+    const { kvs } = await rpc.range({ key: forcedKey(root, bell, id) });
     const [notice] = kvs;
     return notice === undefined ? { state: "gone", loss: "taken" } : readForce(notice.value);
   }
 
-  async takeAway(name: string, id: string, force: Force): Promise<boolean> {
-    const queue = new QueueKeys(this.#root, name);
-    const claims = queue.read(await this.#rpc.range({ ...queue.all(), keys_only: false }));
+  async takeAway(
+    { name, id }: { readonly name: string; readonly id: string },
+    force: Force,
+  ): Promise<boolean> {
+    const { rpc, root } = this.#driver;
+    const queue = new QueueKeys(root, name);
+    const claims = queue.read(await rpc.range({ ...queue.all(), keys_only: false }));
     const victim = claims.find((claim) => claim.id === id);
     if (victim === undefined) return false;
     const { key } = victim.kv;
     const bell = readMetadata(victim.kv.value)?.bell;
     const success = [{ request_delete_range: { key } }];
     if (bell === undefined) {
-      return (await this.#rpc.txn({ compare: [isStill(key, victim.ticket)], success })).succeeded;
+      return (await rpc.txn({ compare: [isStill(key, victim.ticket)], success })).succeeded;
     }
-    const { ID: lease } = await this.#rpc.grantLease(FORCED_KEPT_S);
+    const { ID: lease } = await rpc.grantLease(FORCED_KEPT_S);
     const value = Buffer.from(forceText(force));
-    const notice = { request_put: { key: forcedKey(this.#root, bell, id), value, lease } };
-    const { succeeded } = await this.#rpc.txn({
+    const notice = { request_put: { key: forcedKey(root, bell, id), value, lease } };
+    const { succeeded } = await rpc.txn({
       compare: [isStill(key, victim.ticket)],
       success: [...success, notice],
     });
-    if (!succeeded) this.#rpc.revokeLease(lease).catch(() => undefined);
+    if (!succeeded) rpc.revokeLease(lease).catch(() => undefined);
     return succeeded;
   }
 }

@@ -1,9 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
 import { readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
-import { claimRecord, resourceRecord } from "../session-queue/listed-claims.js";
+import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import type { ClaimValue } from "./claim.js";
+import { encodeName, type KeyRange, keysUnder, type ListedKey, QueueKeys, readClaimKey } from "./keys.js";
 import type { LeaseRest, Long } from "./messages.js";
-import { encodeName, type KeyRange, keysUnder, type ListedKey, QueueKeys, readClaimKey } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const PAGE = 1_000;

@@ -13,9 +13,9 @@ import type {
   TxnRequest,
   TxnResponse,
 } from "./messages.js";
+import { checkGrant, checkLease, checkRange, checkTxn } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
-import { checkGrant, checkLease, checkRange, checkTxn } from "./replies.js";
-import { WatchStream } from "./watch-stream.js";
+import { WatchStream } from "./watcher.js";
 
 /** A server that has lost its leader ends the stream instead of keeping silent on it. */
 const WITH_LEADER = { hasleader: "true" };

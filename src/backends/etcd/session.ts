@@ -1,8 +1,8 @@
 import { nowMs, restMs, type Sent, sendingNow } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { SingleFlight } from "../../core/single-flight.js";
+import { sessionKey } from "./keys.js";
 import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
-import { sessionKey } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const MOST_ELECTIONS = 3;

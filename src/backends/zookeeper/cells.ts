@@ -3,9 +3,9 @@ import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
 import type { ZooKeeperDriver } from "./driver.js";
 import { againIfExpired, againIfRefused, isRefusal, unless } from "./errors.js";
-import { encodeName } from "./names.js";
+import { encodeName } from "./keys.js";
+import { create, ERROR, getChildren, getData, MODE, removeIf, type Stat, setData, sync } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getChildren, getData, MODE, removeIf, type Stat, setData, sync } from "./protocol.js";
 import type { Session } from "./session.js";
 
 /** What a cell's node holds; nothing at all if it was deleted. */
@@ -137,7 +137,7 @@ export class ZooKeeperCells implements CellStore {
 
   /** Unless it was changed again by then. */
   #removeLater(name: string, version: number): void {
-    this.#driver.timers.later(this.#removedAfterMs, () => {
+    this.#driver.claims.timers.later(this.#removedAfterMs, () => {
       this.#inBackground(({ client }) => client.send(removeIf(this.#path(name), version)));
     });
   }

@@ -3,11 +3,11 @@ import type { Owner } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
-import { OwnClaim } from "../session-queue/own-claims.js";
-import type { Timers } from "../session-queue/timers.js";
+import type { Timers } from "../session-queue/claims.js";
+import { OwnClaim } from "../session-queue/claims.js";
 import { isRefusal, refusal, refusalCode } from "./errors.js";
-import { claimNode, encodeName, type ListedNode } from "./names.js";
-import { type Acl, type Created, create, ERROR, getData, MODE, multi, setData } from "./protocol.js";
+import { claimNode, encodeName, type ListedNode } from "./keys.js";
+import { type Acl, type Created, create, ERROR, getData, MODE, multi, setData } from "./messages.js";
 import type { Session } from "./session.js";
 
 /** What is written into a claim's node, for people. */

@@ -8,14 +8,14 @@ import {
   type QueueDriver,
   refusalOf,
   renewEach,
-  SessionQueue,
-} from "../session-queue/session-queue.js";
+} from "../session-queue/backend.js";
+import { OwnClaims } from "../session-queue/claims.js";
 import { CreateClaim, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./claim.js";
 import { againIfExpired, unless } from "./errors.js";
 import { GoneReasons } from "./force.js";
-import type { ListedNode } from "./names.js";
+import type { ListedNode } from "./keys.js";
+import { ERROR, remove, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { ERROR, remove, setData } from "./protocol.js";
 import { aheadOf, watchBlockers } from "./queue-view.js";
 import { type Session, Sessions } from "./session.js";
 
@@ -23,11 +23,10 @@ import { type Session, Sessions } from "./session.js";
 export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> {
   readonly root: string;
   readonly sessions: Sessions;
-  readonly queue = new SessionQueue<ZooKeeperClaim, ListedNode>(this);
-  readonly timers = this.queue.releases.timers;
+  readonly claims = new OwnClaims<ZooKeeperClaim>(this);
   readonly #creation: CreateClaim;
-  readonly #heldSince = new HeldSinceWriter(this.timers);
-  readonly #goneReasons = new GoneReasons((id, gone) => this.queue.claims.lost(id, gone));
+  readonly #heldSince = new HeldSinceWriter(this.claims.timers);
+  readonly #goneReasons = new GoneReasons((id, gone) => this.claims.lost(id, gone));
 
   constructor(settings: ZooKeeperSettings) {
     this.root = settings.root;
@@ -134,16 +133,16 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   }
 
   async #renewOne(request: RenewRequest, askedMs: number): Promise<Renewal> {
-    const { queue } = this;
-    const claim = queue.claims.current(request);
+    const { claims } = this;
+    const claim = claims.current(request);
     if (claim === undefined) return this.goneOf(request.id);
     const { session, weight, capacity } = claim;
-    if (session.gone) return queue.goneAfter(claim);
+    if (session.gone) return claims.goneAfter(claim);
     // A granted claim stays granted, so only waiters have to ask which claims are ahead.
     const reading = claim.grantedAtMs === undefined ? session.queues.read(claim.parent) : undefined;
     const [there, listed] = await Promise.all([session.look(), reading]);
     const ahead = listed === undefined ? [] : this.#aheadOf(claim, listed);
-    if (!there.has(claim.path) || ahead === undefined) return queue.goneAfter(claim);
+    if (!there.has(claim.path) || ahead === undefined) return claims.goneAfter(claim);
     const remainingMs = claim.remainingMs(askedMs, listed === undefined ? Infinity : request.ttlMs);
     return worthWatching(ahead, weight, capacity).length > 0
       ? { state: "waiting", remainingMs, changeInMs: Infinity }
@@ -156,16 +155,16 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
 
   /** Claims that could not be removed are removed now; and the waiters ask again, because the watches are gone. */
   #reattached(session: Session): void {
-    const { claims, releases } = this.queue;
+    const { claims } = this;
     this.#readForced(session);
     for (const claim of claims.of(session)) {
-      if (claim.unwanted) releases.remove(claim).catch(() => undefined);
+      if (claim.unwanted) claims.remove(claim).catch(() => undefined);
       else if (claim.grantedAtMs === undefined) claims.notify(claim);
     }
   }
 
   #sessionGone(session: Session): void {
-    const { claims } = this.queue;
+    const { claims } = this;
     const gone: Gone = { state: "gone", loss: "session" };
     for (const claim of claims.of(session)) {
       this.#goneReasons.add(claim.id, gone);
@@ -174,9 +173,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     }
   }
 
-  async close(): Promise<void> {
-    this.timers.close();
-    const inUse = this.queue.claims.sessionsInUse();
-    await this.sessions.close((session) => inUse.has(session));
+  close(isInUse: (session: Session) => boolean): Promise<void> {
+    return this.sessions.close(isInUse);
   }
 }

@@ -2,7 +2,7 @@ import { backendError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { asError } from "../../core/shape.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
-import { ERROR } from "./protocol.js";
+import { ERROR } from "./messages.js";
 
 /** On how many sessions one request may be tried, each of which turns out to be over. */
 const MOST_SESSIONS = 3;

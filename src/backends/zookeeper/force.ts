@@ -4,7 +4,7 @@ import { backendError } from "../../core/errors.js";
 import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { parentOf } from "./claim.js";
 import { refusal, unless } from "./errors.js";
-import { ERROR, getData, multi, remove, setData } from "./protocol.js";
+import { ERROR, getData, multi, remove, setData } from "./messages.js";
 import { bellsOf, type Session } from "./session.js";
 
 /** How long a claim that is gone can still learn why. */

@@ -1,11 +1,11 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
 import { readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
-import { claimRecord, resourceRecord } from "../session-queue/listed-claims.js";
+import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { type ClaimValue, parentOf } from "./claim.js";
 import { unless } from "./errors.js";
-import { decodeName, type ListedNode } from "./names.js";
-import { ERROR, getChildren, getData, sync } from "./protocol.js";
-import type { Session } from "./session.js";
+import { decodeName, type ListedNode } from "./keys.js";
+import { ERROR, getChildren, getData, sync } from "./messages.js";
+import type { Session, Sessions } from "./session.js";
 
 const NAMES_AT_ONCE = 50;
 
@@ -34,10 +34,11 @@ async function recordOf(
 
 /** Every name that begins so. */
 export async function* readRecords(
-  session: Session,
+  sessions: Sessions,
   root: string,
   prefix: string,
 ): AsyncIterable<ResourceRecord> {
+  const session = await sessions.any();
   const { client, queues } = session;
   const syncing = client.send(sync(root || "/"));
   const reading = client.send(getChildren(root || "/")).catch(unless(ERROR.noNode));

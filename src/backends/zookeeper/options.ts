@@ -4,8 +4,8 @@ import { knownEngineOptions, ttlOption } from "../../core/options.js";
 import { type Address, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../engine-kit/tls.js";
 import { duration, type ParameterTable, text, withParameters } from "../../engine-kit/url-parameters.js";
-import { isNodeName } from "./names.js";
-import { type Acl, CREATOR_ACL, OPEN_ACL } from "./protocol.js";
+import { isNodeName } from "./keys.js";
+import { type Acl, CREATOR_ACL, OPEN_ACL } from "./messages.js";
 
 export interface ZooKeeperOptions {
   /** `zookeeper://user:password@h1:2181,h2/chroot`, or `zookeepers://` with TLS. */

@@ -1,9 +1,9 @@
 import { worthWatching } from "../../core/claim.js";
-import type { Blocked } from "../session-queue/session-queue.js";
+import type { Blocked } from "../session-queue/backend.js";
 import type { Client } from "./client.js";
 import { unless } from "./errors.js";
-import { type ListedNode, numbersAreUsedUp, readClaims } from "./names.js";
-import { ERROR, getChildren, getData, sync } from "./protocol.js";
+import { type ListedNode, numbersAreUsedUp, readClaims } from "./keys.js";
+import { ERROR, getChildren, getData, sync } from "./messages.js";
 import type { Session } from "./session.js";
 
 /**

@@ -1,8 +1,8 @@
 import { LockError } from "../../core/errors.js";
 import { Client, type ClientEvents } from "./client.js";
 import { isRefusal, noTree, unless } from "./errors.js";
+import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./protocol.js";
 import { QueueViews } from "./queue-view.js";
 
 const NOTHING = Buffer.alloc(0);

@@ -1,13 +1,14 @@
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startInterval, startTimer } from "../../core/timer.js";
+import { socketTls } from "../../engine-kit/tls.js";
 import { failed, refusal, unreachable } from "./errors.js";
-import { dial, performHandshake } from "./handshake.js";
 import { JuteReader, messageLength, notZooKeeper, takeMessage } from "./jute.js";
-import type { ZooKeeperSettings } from "./options.js";
 import {
   authFrame,
+  connectFrame,
   ERROR,
   type Handshake,
   NODE_DELETED,
@@ -16,7 +17,8 @@ import {
   readConnected,
   requestFrame,
   XID,
-} from "./protocol.js";
+} from "./messages.js";
+import type { ZooKeeperSettings } from "./options.js";
 
 /** How many times as long a request may wait if others before it are answered meanwhile. */
 const MOST_PATIENCE = 10;
@@ -262,4 +264,61 @@ export class Wire {
     this.#pending.clear();
     this.#events.lost(error);
   }
+}
+
+/** A socket that is on its way to a server. */
+export function dial(
+  { tls }: ZooKeeperSettings,
+  { host, port }: { readonly host: string; readonly port: number },
+): Socket {
+  return tls === undefined ? connect({ host, port }) : connectTls({ host, port, ...socketTls(tls, host) });
+}
+
+/** Says hello, and waits for the answer. */
+function performHandshake(
+  socket: Socket,
+  secure: boolean,
+  handshake: Handshake,
+  limitMs: number,
+): Promise<{ sent: Sent; reply: Buffer; rest: Buffer }> {
+  return new Promise((resolve, reject) => {
+    let sent = sendingNow();
+    let received: Buffer = Buffer.alloc(0);
+    const onClose = () =>
+      fail(
+        new Error(
+          "the server closes connections at once. Has the ensemble no quorum, this host too many connections (maxClientCnxns), or does the server speak TLS at this port (zookeepers://)?",
+        ),
+      );
+    const onData = (bytes: Buffer) => {
+      received = Buffer.concat([received, bytes]);
+      try {
+        const reply = takeMessage(received);
+        if (reply === undefined) return;
+        stop();
+        resolve({ sent, reply, rest: received.subarray(4 + reply.length) });
+      } catch (error) {
+        fail(error);
+      }
+    };
+    // That it closes comes as an error if it has not read what we said, or we say it later.
+    const onError = (error: Error & { readonly code?: string }) =>
+      !secure && ["ECONNRESET", "EPIPE"].includes(error.code ?? "") ? onClose() : fail(error);
+    const stop = () => {
+      clearTimeout(timer);
+      socket.off("close", onClose).off("data", onData).off("error", onError);
+      // Whatever becomes of it before it is used or destroyed must not end the process.
+      socket.on("error", () => {});
+    };
+    const fail = (error: unknown) => {
+      stop();
+      reject(error);
+    };
+    const timer = startTimer(() => fail(new Error(`no answer within ${Math.round(limitMs)} ms.`)), limitMs);
+    socket.on("close", onClose).on("data", onData).on("error", onError);
+    socket.once(secure ? "secureConnect" : "connect", () => {
+      sent = sendingNow();
+      socket.write(connectFrame(handshake));
+    });
+  });
 }

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { closedError } from "#lib/backends/zookeeper/errors.js";
-import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import {
   create,
   getChildren,
@@ -13,7 +12,8 @@ import {
   OPEN_ACL,
   remove,
   setData,
-} from "#lib/backends/zookeeper/protocol.js";
+} from "#lib/backends/zookeeper/messages.js";
+import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import { Wire } from "#lib/backends/zookeeper/wire.js";
 import { startZooKeeper, type ZooKeeper, type ZooKeeperNode } from "./server.js";
 

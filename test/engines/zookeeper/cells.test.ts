@@ -21,7 +21,7 @@ function cellsOf(prefix: string): { cells: ZooKeeperCells; end(): Promise<void> 
   const settings = readZooKeeperOptions({ url, prefix });
   const driver = new ZooKeeperDriver(settings);
   const end = async () => {
-    driver.timers.close();
+    driver.claims.timers.close();
     await driver.sessions.close(() => false);
   };
   onTestFinished(end);

@@ -1,5 +1,5 @@
 import { WHOLE } from "../../core/claim.js";
-import type { ListedClaim } from "../session-queue/listed-claims.js";
+import type { ListedClaim } from "../session-queue/claims.js";
 import {
   type Compare,
   EQUAL,
