@@ -8,6 +8,7 @@ import {
   type Entry,
   type Look,
   type QueueDriver,
+  renewalOf,
   renewEach,
 } from "../session-queue/backend.js";
 import { OwnClaims } from "../session-queue/claims.js";
@@ -22,7 +23,7 @@ import { Watcher } from "./watcher.js";
 
 const SHORTEST_RETRY_MS = 500;
 
-type Beat = Promise<ReadonlyMap<EtcdClaim, Renewal | "missing">>;
+type Beat = Promise<ReadonlyMap<EtcdClaim, Renewal>>;
 
 /** How the claims of one connection are made, looked at, granted, kept and removed on etcd. */
 export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
@@ -169,27 +170,32 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       const claim = claims.current(request);
       if (claim === undefined) return this.goneOf(request.id);
       const beat = claim.alone === undefined ? beats.get(claim.session) : undefined;
-      return beat === undefined ? this.#renewAlone(claim, request.ttlMs) : this.#told(claim, beat);
+      if (beat === undefined) return this.#renewAlone(claim, request.ttlMs);
+      const renewal = (await beat).get(claim);
+      if (renewal !== undefined) return renewal;
+      // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
+      if (!claim.session.gone) claims.removeInBackground(claim);
+      return claims.goneAfter(claim);
     });
   }
 
-  /** One refreshing for all claims of a session. A granted claim stays granted; a waiting one may be granted now. */
+  /**
+   * One refreshing for all claims of a session; it has no answer for those that are not there. A granted claim stays
+   * granted; a waiting one may be granted now.
+   */
   async #heartbeat(session: Session, claims: readonly EtcdClaim[]): Beat {
-    const told = new Map<EtcdClaim, Renewal | "missing">();
+    const renewals = new Map<EtcdClaim, Renewal>();
     const madeMs = Math.max(...claims.map((claim) => claim.madeMs));
     const keys = session.gone ? undefined : await session.inventory(madeMs);
-    if (keys === undefined) {
-      for (const claim of claims) told.set(claim, { state: "gone", loss: "session" });
-      return told;
-    }
+    if (keys === undefined) return renewals;
     const remainingMs = session.remainingMs();
     const waiting: EtcdClaim[] = [];
     for (const claim of claims) {
       // It has got a lease of its own while we asked.
-      if (claim.alone !== undefined) told.set(claim, { state: "held", remainingMs: claim.remainingMs() });
-      else if (!keys.has(textOf(claim.key))) told.set(claim, "missing");
+      if (claim.alone !== undefined) renewals.set(claim, { state: "held", remainingMs: claim.remainingMs() });
+      else if (!keys.has(textOf(claim.key))) continue;
       else if (claim.grantedAtMs === undefined) waiting.push(claim);
-      else told.set(claim, { state: "held", remainingMs });
+      else renewals.set(claim, { state: "held", remainingMs });
     }
     for (let from = 0; from < waiting.length; from += MOST_QUESTIONS) {
       const some = waiting.slice(from, from + MOST_QUESTIONS);
@@ -197,27 +203,10 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       const { responses } = await this.rpc.txn({ success: questions });
       for (const [index, claim] of some.entries()) {
         const ahead = claim.queue.read(responses[index]?.response_range);
-        const waits = worthWatching(ahead, claim.weight, claim.capacity).length > 0;
-        told.set(
-          claim,
-          waits ? { state: "waiting", remainingMs, changeInMs: Infinity } : { state: "held", remainingMs },
-        );
+        renewals.set(claim, renewalOf(claim, ahead, remainingMs));
       }
     }
-    return told;
-  }
-
-  async #told(claim: EtcdClaim, beat: Beat): Promise<Renewal> {
-    const { claims } = this;
-    const renewal = (await beat).get(claim) ?? "missing";
-    if (renewal !== "missing" && renewal.state !== "gone") return renewal;
-    if (renewal === "missing") {
-      // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
-      claims.removeInBackground(claim);
-      return claims.goneAfter(claim);
-    }
-    claims.forget(claim);
-    return renewal;
+    return renewals;
   }
 
   /** Its own lease is not extended: when that is about to end, a claim that is renewed goes back to the others. */

@@ -146,7 +146,9 @@ export class Endpoint {
     const { tls } = this.#settings;
     if (tls === undefined) return grpc.credentials.createInsecure();
     const { ca, key, cert, verify } = tls;
-    const check = this.#byAddress ? { checkServerIdentity: this.#isItsAddress } : {};
+    // Whatever name was sent: the certificate has to be for the address that the URL names.
+    const isItsAddress = (_: string, found: PeerCertificate) => checkServerIdentity(this.#host, found);
+    const check = this.#byAddress ? { checkServerIdentity: isItsAddress } : {};
     return grpc.credentials.createSsl(ca ?? null, key ?? null, cert ?? null, {
       ...(verify === "full" ? check : { checkServerIdentity: () => undefined }),
       rejectUnauthorized: verify !== "nothing",
@@ -156,10 +158,6 @@ export class Endpoint {
   get #byAddress(): boolean {
     return isIP(this.#host) !== 0;
   }
-
-  /** Whatever name was sent: the certificate has to be for the address that the URL names. */
-  readonly #isItsAddress = (_name: string, certificate: PeerCertificate) =>
-    checkServerIdentity(this.#host, certificate);
 }
 
 /** The authorities that the library trusts where none is named. */

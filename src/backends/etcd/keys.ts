@@ -37,16 +37,13 @@ export function decodeName(encoded: string): string {
 
 /** All keys that begin with this text. */
 export function keysUnder(text: string): KeyRange {
-  const key = Buffer.from(text);
-  const end = Buffer.from(text);
-  for (let at = end.length - 1; at >= 0; at--) {
-    const byte = end[at] ?? 0;
-    if (byte === 0xff) continue;
-    end[at] = byte + 1;
-    return { key, range_end: end.subarray(0, at + 1) };
-  }
   // Of no text at all: everything.
-  return { key: Buffer.from([0]), range_end: Buffer.from([0]) };
+  if (text === "") return { key: Buffer.from([0]), range_end: Buffer.from([0]) };
+  const key = Buffer.from(text);
+  const range_end = Buffer.from(text);
+  // There is always a next byte: 0xff does not occur in UTF-8.
+  range_end[key.length - 1] = (key.at(-1) ?? 0) + 1;
+  return { key, range_end };
 }
 
 export function hexOf(lease: Long): string {

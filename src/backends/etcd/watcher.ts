@@ -31,10 +31,8 @@ export interface Watched {
   on(event: { readonly deleted: boolean; readonly kv: KeyValue } | undefined): void;
 }
 
-interface Standing {
-  readonly watched: Watched;
-  from: bigint | undefined;
-}
+/** `from`: the revision that it has reached. */
+type Standing = Omit<Watched, "from"> & { from: bigint | undefined };
 
 /**
  * All watches of one connection on one stream. When it breaks, they go on at the revision they had reached, or look.
@@ -62,7 +60,7 @@ export class Watcher {
 
   watch(watched: Watched): () => void {
     const id = String(++this.#lastId);
-    const standing = { watched, from: watched.from };
+    const standing: Standing = { from: undefined, ...watched };
     this.#standing.set(id, standing);
     if (this.#stream !== undefined) this.#create(this.#stream, id, standing);
     else void this.#open();
@@ -84,11 +82,11 @@ export class Watcher {
     this.#stream?.cancel();
   }
 
-  #create(stream: WatchStream, id: Long, { watched, from }: Standing): void {
+  #create(stream: WatchStream, id: Long, { key, range_end, from }: Standing): void {
     stream.write({
       create_request: {
-        key: watched.key,
-        ...(watched.range_end === undefined ? undefined : { range_end: watched.range_end }),
+        key,
+        ...(range_end === undefined ? undefined : { range_end }),
         start_revision: String(from ?? FROM_NOW),
         filters: from === undefined ? [NO_PUTS] : [],
         watch_id: id,
@@ -111,8 +109,10 @@ export class Watcher {
           stream.cancel();
         },
         broke: () => {
-          if (this.#stream === stream) broke();
-          this.#broke(stream);
+          if (this.#stream !== stream) return;
+          broke();
+          this.#stream = undefined;
+          this.#later();
         },
       });
       if (this.#closed) stream.cancel();
@@ -122,12 +122,6 @@ export class Watcher {
     } finally {
       this.#opening = false;
     }
-  }
-
-  #broke(stream: WatchStream): void {
-    if (this.#stream !== stream) return;
-    this.#stream = undefined;
-    if (!this.#closed) this.#later();
   }
 
   #later(): void {
@@ -140,11 +134,10 @@ export class Watcher {
   #hear({ watch_id, created, canceled, compact_revision, events }: WatchResponse): boolean {
     const standing = this.#standing.get(watch_id);
     if (standing === undefined) return !(canceled && watch_id === NO_WATCH);
-    const { watched } = standing;
     if (canceled && compact_revision !== "0") {
       // What it missed was compacted away: it has to look for itself.
       this.#standing.delete(watch_id);
-      watched.on(undefined);
+      standing.on(undefined);
       return true;
     }
     if (canceled) return false;
@@ -157,7 +150,7 @@ export class Watcher {
       // An event of no key is none of etcd's: a new stream goes on where this one stood.
       if (kv === null) return false;
       if (standing.from !== undefined) standing.from = BigInt(kv.mod_revision) + 1n;
-      watched.on({ deleted: type === EVENT_DELETE, kv });
+      standing.on({ deleted: type === EVENT_DELETE, kv });
     }
     return true;
   }
@@ -169,14 +162,12 @@ export class Watcher {
     while (this.#unseen.size > 0) {
       const some = [...this.#unseen].slice(0, MOST_QUESTIONS);
       for (const [id] of some) this.#unseen.delete(id);
-      const success = some.map(([, { watched }]) => ({
-        request_range: { key: watched.key, keys_only: true },
-      }));
+      const success = some.map(([, { key }]) => ({ request_range: { key, keys_only: true } }));
       const seen = await this.#rpc.txn({ success }).catch(() => undefined);
       for (const [index, [id, standing]] of some.entries()) {
         const [found] = seen?.responses[index]?.response_range?.kvs ?? [];
-        if (found?.create_revision !== standing.watched.created && this.#standing.get(id) === standing)
-          standing.watched.on(undefined);
+        if (found?.create_revision !== standing.created && this.#standing.get(id) === standing)
+          standing.on(undefined);
       }
     }
     this.#looking = false;

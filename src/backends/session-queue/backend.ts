@@ -12,6 +12,7 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
+import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import {
@@ -231,6 +232,17 @@ export async function refusalOf<C extends OwnClaim, L extends ListedClaim>(
   if (!queue) return { state: "refused" };
   const waiters = ahead.length - grantedOf(ahead, claim.capacity);
   return waiters < (maxWaiters ?? Infinity) ? undefined : { state: "queue-full", waiters };
+}
+
+/** Of a claim that is there, with these ahead of it. */
+export function renewalOf(
+  { weight, capacity }: OwnClaim,
+  ahead: readonly ListedClaim[],
+  remainingMs: number,
+): Renewal {
+  return worthWatching(ahead, weight, capacity).length > 0
+    ? { state: "waiting", remainingMs, changeInMs: Infinity }
+    : { state: "held", remainingMs };
 }
 
 /** A failure that concerns one claim does not hide the answers of the others. */

@@ -2,10 +2,9 @@ import { createHash, randomInt } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
 import type { ZooKeeperDriver } from "./driver.js";
-import { againIfExpired, againIfRefused, isRefusal, unless } from "./errors.js";
+import { againIfExpired, againIfRefused, unless } from "./errors.js";
 import { encodeName } from "./keys.js";
-import { create, ERROR, getChildren, getData, MODE, removeIf, type Stat, setData, sync } from "./messages.js";
-import type { ZooKeeperSettings } from "./options.js";
+import { ERROR, getChildren, getData, MODE, remove, type Stat, setData, sync } from "./messages.js";
 import type { Session } from "./session.js";
 
 /** What a cell's node holds; nothing at all if it was deleted. */
@@ -50,12 +49,10 @@ const NOTHING = Buffer.alloc(0);
  */
 export class ZooKeeperCells implements CellStore {
   readonly #driver: ZooKeeperDriver;
-  readonly #acl: ZooKeeperSettings["acl"];
   readonly #removedAfterMs: number;
 
-  constructor(driver: ZooKeeperDriver, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
+  constructor(driver: ZooKeeperDriver, removedAfterMs = REMOVED_AFTER_MS) {
     this.#driver = driver;
-    this.#acl = acl;
     this.#removedAfterMs = removedAfterMs;
   }
 
@@ -109,24 +106,14 @@ export class ZooKeeperCells implements CellStore {
 
   /** `undefined` if another process has made it, or if its folder has vanished again. */
   async #make(session: Session, name: string, data: Buffer): Promise<Stat | undefined> {
-    const path = this.#path(name);
-    const make = () => session.client.send(create(path, data, this.#acl, MODE.persistent));
-    const made = make().catch(async (error: unknown) => {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      await session.makeRoot(path.slice(0, path.lastIndexOf("/")));
-      return make();
-    });
-    return (await made.catch(unless(ERROR.nodeExists, ERROR.noNode)))?.stat;
+    const made = session.make(this.#path(name), data, MODE.persistent);
+    return (await made.catch(unless(ERROR.noNode)))?.stat;
   }
 
   async #find(session: Session, name: string): Promise<Found | undefined> {
-    const { client } = session;
     const path = this.#path(name);
     // Our server may be behind the one that another process has just written to.
-    const [, read] = await Promise.all([
-      client.send(sync(path)),
-      client.send(getData(path, false)).catch(unless(ERROR.noNode)),
-    ]);
+    const [, read] = await Promise.all([session.client.send(sync(path)), session.find(path)]);
     if (read === undefined) return undefined;
     const { stat, data } = read;
     if (data.length === 0) return { stat, cell: undefined };
@@ -138,7 +125,7 @@ export class ZooKeeperCells implements CellStore {
   /** Unless it was changed again by then. */
   #removeLater(name: string, version: number): void {
     this.#driver.claims.timers.later(this.#removedAfterMs, () => {
-      this.#inBackground(({ client }) => client.send(removeIf(this.#path(name), version)));
+      this.#inBackground(({ client }) => client.send(remove(this.#path(name), version)));
     });
   }
 
@@ -155,9 +142,9 @@ export class ZooKeeperCells implements CellStore {
   }
 
   async #judge(client: Session["client"], path: string, serverMs: number): Promise<void> {
-    const { stat, data } = await client.send(getData(path, false));
+    const { stat, data } = await client.send(getData(path));
     if (data.length === 0) {
-      if (isOver(stat, this.#removedAfterMs, serverMs)) await client.send(removeIf(path, stat.version));
+      if (isOver(stat, this.#removedAfterMs, serverMs)) await client.send(remove(path, stat.version));
       return;
     }
     const { keepMs } = readContent(data, path);

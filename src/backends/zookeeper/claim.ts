@@ -5,9 +5,10 @@ import { backendError } from "../../core/errors.js";
 import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
 import type { Timers } from "../session-queue/claims.js";
 import { OwnClaim } from "../session-queue/claims.js";
-import { isRefusal, refusal, refusalCode } from "./errors.js";
+import { refusal, refusalCode, unless } from "./errors.js";
 import { claimNode, encodeName, type ListedNode } from "./keys.js";
-import { type Acl, type Created, create, ERROR, getData, MODE, multi, setData } from "./messages.js";
+import { type Created, create, ERROR, getData, MODE, multi, setData } from "./messages.js";
+import type { ZooKeeperSettings } from "./options.js";
 import type { Session } from "./session.js";
 
 /** What is written into a claim's node, for people. */
@@ -47,17 +48,12 @@ export class ZooKeeperClaim extends OwnClaim {
     this.parent = parentOf(root, request.name);
   }
 
-  /** The path to create it at; the servers add its sequence. */
-  get creation(): string {
-    return `${this.parent}/${claimNode(this.id, this.weight, this.capacity)}`;
-  }
-
   get path(): string {
     return `${this.parent}/${this.node}`;
   }
 
   remainingMs(askedMs: number, atMostMs = Infinity): number {
-    const untilMs = Math.min(this.session.trustedUntilMs, this.#endsMs);
+    const untilMs = Math.min(this.session.client.trustedUntilMs, this.#endsMs);
     return Math.min(Math.max(0, untilMs - askedMs), atMostMs);
   }
 
@@ -73,7 +69,7 @@ export class ZooKeeperClaim extends OwnClaim {
       owner,
       note,
       bell: session.bell,
-      ttl: session.timeoutMs,
+      ttl: session.client.timeoutMs,
       ...(shown ? { granted: Math.round(grantedAtMs - this.#cameMs) } : undefined),
     };
     return Buffer.from(JSON.stringify(value));
@@ -124,11 +120,11 @@ const MOST_PARENTS = 10_000;
 
 /** Makes the nodes of claims, and remembers which names have a node already. */
 export class CreateClaim {
-  readonly #acl: readonly Acl[];
+  readonly #settings: ZooKeeperSettings;
   readonly #parents = new Set<string>();
 
-  constructor(acl: readonly Acl[]) {
-    this.#acl = acl;
+  constructor(settings: ZooKeeperSettings) {
+    this.#settings = settings;
   }
 
   /** Creates the node, and reads the queue after it: two requests that are sent together. */
@@ -168,7 +164,7 @@ export class CreateClaim {
     const queue = await session.queues.read(parent);
     const own = queue.find(({ id }) => id === claim.id);
     if (own !== undefined) {
-      const { stat } = await session.client.send(getData(`${parent}/${own.node}`, false));
+      const { stat } = await session.client.send(getData(`${parent}/${own.node}`));
       claim.node = own.node;
       claim.ticket = stat.czxid;
     }
@@ -176,25 +172,23 @@ export class CreateClaim {
     return own !== undefined;
   }
 
-  #node(claim: ZooKeeperClaim, value: Buffer) {
-    return create(claim.creation, value, this.#acl, MODE.ephemeralSequential);
+  /** The servers add its sequence to the path. */
+  #node({ parent, id, weight, capacity }: ZooKeeperClaim, value: Buffer) {
+    const path = `${parent}/${claimNode(id, weight, capacity)}`;
+    return create(path, value, this.#settings.acl, MODE.ephemeralSequential);
   }
 
   async #create(claim: ZooKeeperClaim, value: Buffer): Promise<Created | undefined> {
-    try {
-      return await claim.session.client.send(this.#node(claim, value));
-    } catch (error) {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      // Containers vanish when they were empty for a while.
-      this.#parents.delete(claim.parent);
-      return undefined;
-    }
+    const created = await claim.session.client.send(this.#node(claim, value)).catch(unless(ERROR.noNode));
+    // Containers vanish when they were empty for a while.
+    if (created === undefined) this.#parents.delete(claim.parent);
+    return created;
   }
 
   /** The name's container and the claim in it, or neither. */
   async #createBoth(claim: ZooKeeperClaim, value: Buffer): Promise<Created | undefined> {
     const { session, parent } = claim;
-    const container = create(parent, NOTHING, this.#acl, MODE.container);
+    const container = create(parent, NOTHING, this.#settings.acl, MODE.container);
     const [made, added] = await session.client.send(multi([container, this.#node(claim, value)]));
     // Of the second part only the path is told; but all parts are one change, and have its number.
     if (made?.created !== undefined && added?.path !== undefined) {
@@ -202,7 +196,7 @@ export class CreateClaim {
     }
     const code = made?.error || added?.error || ERROR.connectionLoss;
     if (code === ERROR.nodeExists) this.#remember(parent);
-    else if (code === ERROR.noNode) await session.makeRoot();
+    else if (code === ERROR.noNode) await session.make(this.#settings.root);
     else throw refusal(code, parent);
     return undefined;
   }

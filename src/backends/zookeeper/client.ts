@@ -6,7 +6,7 @@ import { describeHosts } from "../../engine-kit/address.js";
 import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
 import { closeSession, ERROR, type Handshake, type Request } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { Wire, type WireEvents } from "./wire.js";
+import { Wire } from "./wire.js";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 500;
@@ -37,7 +37,7 @@ export class Client {
   readonly #password: Buffer;
   readonly #trust: SessionTrust;
   readonly #watches = new Map<string, Set<OnChange>>();
-  #events: ClientEvents | undefined;
+  events: ClientEvents | undefined;
   #wire: Wire | undefined;
   #lastZxid = 0n;
   #server: number;
@@ -79,23 +79,17 @@ export class Client {
       const host = hosts[server % hosts.length];
       const limitMs = (deadlineMs - nowMs()) / (hosts.length - attempt);
       if (host === undefined || limitMs <= 0) break;
-      // Events may come before the client is there to take them.
-      const relay = new Relay();
       try {
-        const opened = await Wire.open(settings, host, handshake, limitMs, relay);
+        const opened = await Wire.open(settings, host, handshake, limitMs);
         if (opened === undefined) continue;
         const client = new Client(settings, opened.session, server, opened.sent);
-        client.#attach(opened.wire, relay);
+        client.#attach(opened.wire);
         return client;
       } catch (error) {
         failure = error as LockError;
       }
     }
     throw failure;
-  }
-
-  set events(events: ClientEvents) {
-    this.#events = events;
   }
 
   get gone(): boolean {
@@ -151,15 +145,14 @@ export class Client {
     this.#end(closedError());
   }
 
-  #attach(wire: Wire, relay: Relay): void {
+  #attach(wire: Wire): void {
     this.#wire = wire;
-    relay.events = {
+    wire.listen({
       answered: (sent) => this.#trust.answered(sent),
       proven: (sent) => this.#trust.proven(sent),
       changed: (path, deleted) => this.#changed(path, deleted),
       lost: (error) => this.#lost(wire, error),
-    };
-    if (wire.failure !== undefined) this.#lost(wire, wire.failure);
+    });
   }
 
   #changed(path: string, deleted: boolean): void {
@@ -194,7 +187,6 @@ export class Client {
       const restMs = lostMs + this.timeoutMs - nowMs();
       if (restMs <= 0) break;
       const host = hosts[++this.#server % hosts.length];
-      const relay = new Relay();
       const handshake = {
         lastZxid: this.#lastZxid,
         timeoutMs: this.timeoutMs,
@@ -204,7 +196,7 @@ export class Client {
       try {
         if (host === undefined) break;
         const limitMs = Math.min(restMs, this.#settings.timeoutMs, Math.max(100, this.timeoutMs / 4));
-        const opened = await Wire.open(this.#settings, host, handshake, limitMs, relay);
+        const opened = await Wire.open(this.#settings, host, handshake, limitMs);
         if (opened === undefined) break;
         if (this.#over !== undefined) {
           opened.wire.close(closedError());
@@ -217,9 +209,9 @@ export class Client {
         }
         this.#trust.attached(opened.sent);
         this.#attachedMs = nowMs();
-        this.#attach(opened.wire, relay);
+        this.#attach(opened.wire);
         for (const { attached } of [...this.#waiting]) attached();
-        this.#events?.reattached();
+        this.events?.reattached();
         return;
       } catch (error) {
         // One server that is down says nothing of the others.
@@ -241,24 +233,7 @@ export class Client {
     this.#watches.clear();
     this.#wire?.close(error);
     this.#wire = undefined;
-    this.#events?.gone();
-  }
-}
-
-/** Where the events of a wire go is known only when it stands. */
-class Relay implements WireEvents {
-  events: WireEvents | undefined;
-  answered(sent: Sent): void {
-    this.events?.answered(sent);
-  }
-  proven(sent: Sent): void {
-    this.events?.proven(sent);
-  }
-  changed(path: string, deleted: boolean): void {
-    this.events?.changed(path, deleted);
-  }
-  lost(error: LockError): void {
-    this.events?.lost(error);
+    this.events?.gone();
   }
 }
 

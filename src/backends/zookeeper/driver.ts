@@ -1,5 +1,4 @@
 import type { ClaimRequest, Gone, Renewal, RenewRequest } from "../../core/backend.js";
-import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import {
   type Blocked,
@@ -7,6 +6,7 @@ import {
   type Look,
   type QueueDriver,
   refusalOf,
+  renewalOf,
   renewEach,
 } from "../session-queue/backend.js";
 import { OwnClaims } from "../session-queue/claims.js";
@@ -14,7 +14,7 @@ import { CreateClaim, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./clai
 import { againIfExpired, unless } from "./errors.js";
 import { GoneReasons } from "./force.js";
 import type { ListedNode } from "./keys.js";
-import { ERROR, remove, setData } from "./messages.js";
+import { ERROR, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { aheadOf, watchBlockers } from "./queue-view.js";
 import { type Session, Sessions } from "./session.js";
@@ -30,7 +30,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
 
   constructor(settings: ZooKeeperSettings) {
     this.root = settings.root;
-    this.#creation = new CreateClaim(settings.acl);
+    this.#creation = new CreateClaim(settings);
     this.sessions = new Sessions(settings, {
       bell: (session) => this.#readForced(session),
       reattached: (session) => this.#reattached(session),
@@ -57,13 +57,11 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   async look(claim: ZooKeeperClaim, request: ClaimRequest): Promise<Look<ListedNode> | undefined> {
     const { session, parent } = claim;
     const value = claim.value(request);
-    const changing = claim.written !== undefined && value.equals(claim.written) ? undefined : value;
     const reading = session.queues.read(parent);
-    if (changing !== undefined) {
-      await Promise.all([reading, session.client.send(setData(claim.path, changing))]).catch(
-        unless(ERROR.noNode),
-      );
-      claim.written = changing;
+    if (claim.written === undefined || !value.equals(claim.written)) {
+      const writing = session.client.send(setData(claim.path, value));
+      await Promise.all([reading, writing]).catch(unless(ERROR.noNode));
+      claim.written = value;
     }
     const ahead = this.#aheadOf(claim, await reading);
     return ahead && { ahead };
@@ -73,7 +71,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   #aheadOf(claim: ZooKeeperClaim, queue: readonly ListedNode[]): readonly ListedNode[] | undefined {
     const found = aheadOf(queue, claim);
     for (const { node } of found?.orphans ?? []) {
-      claim.session.client.send(remove(`${claim.parent}/${node}`)).catch(() => undefined);
+      claim.session.remove(`${claim.parent}/${node}`).catch(() => undefined);
     }
     return found?.ahead;
   }
@@ -88,10 +86,10 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
 
   async grant(claim: ZooKeeperClaim, request: ClaimRequest): Promise<true> {
     const { session, waited, fixed, minHoldMs } = claim;
+    const { trustedUntilMs, timeoutMs } = session.client;
     const ownClock = fixed || minHoldMs > 0;
     // A claim that is granted at once was just written; one that waited may have to rely on an old write.
-    if (waited && (ownClock || session.trustedUntilMs - nowMs() < session.timeoutMs / 3))
-      await session.beat();
+    if (waited && (ownClock || trustedUntilMs - nowMs() < timeoutMs / 3)) await session.beat();
     claim.grant(request.ttlMs);
     if (waited) this.#heldSince.later(claim, request);
     return true;
@@ -105,8 +103,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     if (claim.session.gone) return false;
     if (claim.doubtful) await this.#creation.find(claim);
     if (claim.node === undefined) return false;
-    const removed = claim.session.client.send(remove(claim.path)).then(() => true);
-    return (await removed.catch(unless(ERROR.noNode))) ?? false;
+    return claim.session.remove(claim.path);
   }
 
   /** See `#reattached`. */
@@ -136,7 +133,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     const { claims } = this;
     const claim = claims.current(request);
     if (claim === undefined) return this.goneOf(request.id);
-    const { session, weight, capacity } = claim;
+    const { session } = claim;
     if (session.gone) return claims.goneAfter(claim);
     // A granted claim stays granted, so only waiters have to ask which claims are ahead.
     const reading = claim.grantedAtMs === undefined ? session.queues.read(claim.parent) : undefined;
@@ -144,9 +141,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     const ahead = listed === undefined ? [] : this.#aheadOf(claim, listed);
     if (!there.has(claim.path) || ahead === undefined) return claims.goneAfter(claim);
     const remainingMs = claim.remainingMs(askedMs, listed === undefined ? Infinity : request.ttlMs);
-    return worthWatching(ahead, weight, capacity).length > 0
-      ? { state: "waiting", remainingMs, changeInMs: Infinity }
-      : { state: "held", remainingMs };
+    return renewalOf(claim, ahead, remainingMs);
   }
 
   #readForced(session: Session): void {

@@ -3,8 +3,8 @@ import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { parentOf } from "./claim.js";
-import { refusal, unless } from "./errors.js";
-import { ERROR, getData, multi, remove, setData } from "./messages.js";
+import { refusal } from "./errors.js";
+import { ERROR, multi, remove, setData } from "./messages.js";
 import { bellsOf, type Session } from "./session.js";
 
 /** How long a claim that is gone can still learn why. */
@@ -65,17 +65,14 @@ export async function forceRelease(
   const victim = (await queues.latest(parent)).find(({ id }) => id === claim.id);
   if (victim === undefined) return false;
   const path = `${parent}/${victim.node}`;
-  const read = await client.send(getData(path, false)).catch(unless(ERROR.noNode));
+  const read = await session.find(path);
   if (read === undefined) return false;
   const said = readMetadata(read.data)?.bell;
   // A program that may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
   const bell = said?.startsWith(bellsOf(root)) ? said : undefined;
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    const found = bell && (await client.send(getData(bell, false)).catch(unless(ERROR.noNode)));
-    if (!bell || !found) {
-      const removed = client.send(remove(path)).then(() => true);
-      return (await removed.catch(unless(ERROR.noNode))) ?? false;
-    }
+    const found = bell && (await session.find(bell));
+    if (!bell || !found) return session.remove(path);
     const { reason, by } = force;
     const notice: Notice = { id: claim.id, reason, ...(by === undefined ? undefined : { by }) };
     const data = Buffer.from(JSON.stringify([...readNotices(found.data), notice].slice(-MOST_NOTICES)));

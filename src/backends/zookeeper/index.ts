@@ -33,7 +33,7 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
   const { sessions, root } = driver;
   return new SessionBackend(driver, {
     traits: { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] },
-    cells: new ZooKeeperCells(driver, settings.acl),
+    cells: new ZooKeeperCells(driver),
     record: async (name, limit) => readRecord(await sessions.any(), root, name, limit),
     records: (prefix) => readRecords(sessions, root, prefix),
     takeAway: async (claim, force) => forceRelease(await sessions.any(), root, claim, force),

@@ -4,7 +4,7 @@ import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { type ClaimValue, parentOf } from "./claim.js";
 import { unless } from "./errors.js";
 import { decodeName, type ListedNode } from "./keys.js";
-import { ERROR, getChildren, getData, sync } from "./messages.js";
+import { ERROR, getChildren, sync } from "./messages.js";
 import type { Session, Sessions } from "./session.js";
 
 const NAMES_AT_ONCE = 50;
@@ -60,7 +60,7 @@ async function readClaim(
   name: string,
   { node, id, weight }: ListedNode,
 ): Promise<ClaimRecord | undefined> {
-  const read = await session.client.send(getData(`${parent}/${node}`, false)).catch(unless(ERROR.noNode));
+  const read = await session.find(`${parent}/${node}`);
   // Gone meanwhile; or a node that lives by no session, which is no claim.
   if (read === undefined || read.stat.ephemeralOwner === 0n) return undefined;
   const value = readMetadata<ClaimValue>(read.data);

@@ -114,12 +114,8 @@ export function create(path: string, data: Buffer, acl: readonly Acl[], mode: nu
   };
 }
 
-export function remove(path: string): Request<void> {
-  return removeIf(path, -1);
-}
-
 /** Only if it was changed that often; -1: however often. */
-export function removeIf(path: string, version: number): Request<void> {
+export function remove(path: string, version = -1): Request<void> {
   return {
     op: OP.delete,
     writes: true,
@@ -137,7 +133,7 @@ export function setData(path: string, data: Buffer, version = -1): Request<Stat>
   };
 }
 
-export function getData(path: string, watch: boolean): Request<{ data: Buffer; stat: Stat }> {
+export function getData(path: string, watch = false): Request<{ data: Buffer; stat: Stat }> {
   return {
     op: OP.getData,
     writes: false,

@@ -1,7 +1,17 @@
 import { LockError } from "../../core/errors.js";
-import { Client, type ClientEvents } from "./client.js";
-import { isRefusal, noTree, unless } from "./errors.js";
-import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./messages.js";
+import { Client } from "./client.js";
+import { noTree, unless } from "./errors.js";
+import {
+  type Created,
+  create,
+  ERROR,
+  getData,
+  getEphemerals,
+  MODE,
+  remove,
+  type Stat,
+  setData,
+} from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { QueueViews } from "./queue-view.js";
 
@@ -26,11 +36,11 @@ export class Session {
   readonly #onBell: () => void;
   #prepared: Promise<void> | undefined;
   #looking: Promise<ReadonlySet<string>> | undefined;
-  #beating: Promise<void> | undefined;
+  #beating: Promise<unknown> | undefined;
 
   private constructor(client: Client, { root, acl }: ZooKeeperSettings, onBell: (of: Session) => void) {
     this.client = client;
-    this.queues = new QueueViews(client);
+    this.queues = new QueueViews(this);
     this.#root = root;
     this.#acl = acl;
     const id = BigInt.asUintN(64, client.id).toString(16);
@@ -46,24 +56,12 @@ export class Session {
   ): Promise<Session> {
     const client = await Client.open(settings, timeoutMs);
     const session = new Session(client, settings, on.bell);
-    const events: ClientEvents = {
-      reattached: () => on.reattached(session),
-      gone: () => on.gone(session),
-    };
-    client.events = events;
+    client.events = { reattached: () => on.reattached(session), gone: () => on.gone(session) };
     return session;
-  }
-
-  get timeoutMs(): number {
-    return this.client.timeoutMs;
   }
 
   get gone(): boolean {
     return this.client.gone;
-  }
-
-  get trustedUntilMs(): number {
-    return this.client.trustedUntilMs;
   }
 
   /** Its own nodes are there. A session that only reads does not need them. */
@@ -79,35 +77,41 @@ export class Session {
   }
 
   async #prepare(): Promise<void> {
-    const own = (path: string) => create(path, NOTHING, this.#acl, MODE.ephemeral);
-    await this.#createBelowRoot(own(this.#path));
-    await this.#createBelowRoot(own(this.bell));
+    await this.make(this.#path, NOTHING, MODE.ephemeral);
+    await this.make(this.bell, NOTHING, MODE.ephemeral);
     await this.readBell();
   }
 
-  async #createBelowRoot(request: Request<unknown>): Promise<void> {
+  /**
+   * Makes a node; `undefined` if it is there. What it stands in is made if it is missing, as containers, which vanish
+   * when nothing is left in them. Above what is there, we may have no rights.
+   */
+  async make(
+    path: string,
+    data: Buffer = NOTHING,
+    mode: number = MODE.container,
+  ): Promise<Created | undefined> {
+    const make = () => this.client.send(create(path, data, this.#acl, mode)).catch(unless(ERROR.nodeExists));
     try {
-      await this.client.send(request).catch(unless(ERROR.nodeExists));
+      return await make();
     } catch (error) {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      await this.makeRoot();
-      await this.client.send(request).catch(unless(ERROR.nodeExists));
+      unless(ERROR.noNode)(error);
+      const above = path.slice(0, path.lastIndexOf("/"));
+      if (above === "") throw noTree(path, error);
+      await this.make(above);
+      return make();
     }
   }
 
-  /** As containers, which vanish when nothing is left in them. Above what is there, we may have no rights. */
-  async makeRoot(path = this.#root): Promise<void> {
-    const make = () =>
-      this.client.send(create(path, NOTHING, this.#acl, MODE.container)).catch(unless(ERROR.nodeExists));
-    try {
-      await make();
-    } catch (error) {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      const above = path.slice(0, path.lastIndexOf("/"));
-      if (above === "") throw noTree(path, error);
-      await this.makeRoot(above);
-      await make();
-    }
+  /** What a node holds, and its state; `undefined` if it is not there. */
+  find(path: string, watch = false): Promise<{ data: Buffer; stat: Stat } | undefined> {
+    return this.client.send(getData(path, watch)).catch(unless(ERROR.noNode));
+  }
+
+  /** Says whether it was there. */
+  async remove(path: string): Promise<boolean> {
+    const removed = this.client.send(remove(path)).then(() => true);
+    return (await removed.catch(unless(ERROR.noNode))) ?? false;
   }
 
   /** The notices that were written to the bell; from now on a change is told. */
@@ -123,16 +127,12 @@ export class Session {
   }
 
   /** A write, which shows that the session is alive. Callers of one turn share it. */
-  beat(): Promise<void> {
+  beat(): Promise<unknown> {
     this.#beating ??= Promise.resolve().then(() => {
       this.#beating = undefined;
-      return this.#beat();
+      return this.#write();
     });
     return this.#beating;
-  }
-
-  async #beat(): Promise<void> {
-    await this.#write();
   }
 
   async #write(): Promise<Stat | undefined> {
@@ -155,9 +155,8 @@ export class Session {
   look(): Promise<ReadonlySet<string>> {
     this.#looking ??= Promise.resolve().then(async () => {
       this.#looking = undefined;
-      const beating = this.#beat();
-      const reading = this.client.send(getEphemerals(this.#root || "/"));
-      const [, paths] = await Promise.all([beating, reading]);
+      const ephemerals = getEphemerals(this.#root || "/");
+      const [, paths] = await Promise.all([this.#write(), this.client.send(ephemerals)]);
       return new Set(paths);
     });
     return this.#looking;
@@ -207,7 +206,7 @@ export class Sessions {
   async lasting(timeoutMs: number): Promise<Session> {
     if (timeoutMs <= this.#longestMs) {
       const session = await this.#get(timeoutMs);
-      if (session.timeoutMs >= timeoutMs) return session;
+      if (session.client.timeoutMs >= timeoutMs) return session;
     }
     throw new LockError(
       "unsupported",
@@ -251,9 +250,9 @@ export class Sessions {
     try {
       const session = await opened.opening;
       opened.session = session;
-      opened.timeoutMs = session.timeoutMs;
-      if (session.timeoutMs > askedMs) this.#shortestMs = session.timeoutMs;
-      if (session.timeoutMs < askedMs) this.#longestMs = session.timeoutMs;
+      opened.timeoutMs = session.client.timeoutMs;
+      if (session.client.timeoutMs > askedMs) this.#shortestMs = session.client.timeoutMs;
+      if (session.client.timeoutMs < askedMs) this.#longestMs = session.client.timeoutMs;
       return session;
     } catch (error) {
       this.#opened.delete(opened);

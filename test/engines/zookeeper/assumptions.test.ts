@@ -35,13 +35,14 @@ type Connected = Awaited<ReturnType<typeof connect>>;
 async function connect(server: ZooKeeperNode | undefined, handshake = NEW) {
   if (server === undefined) throw new Error("there is no such server");
   const events: string[] = [];
-  const opened = await Wire.open(readZooKeeperOptions({ url: ensemble.url }), server, handshake, 2_000, {
+  const opened = await Wire.open(readZooKeeperOptions({ url: ensemble.url }), server, handshake, 2_000);
+  if (opened === undefined) throw new Error("the session is over");
+  opened.wire.listen({
     answered: () => {},
     proven: () => {},
     changed: (path, deleted) => events.push(`${path} ${deleted ? "deleted" : "changed"}`),
     lost: () => events.push("lost"),
   });
-  if (opened === undefined) throw new Error("the session is over");
   onTestFinished(() => opened.wire.close(closedError()));
   return { ...opened, events };
 }

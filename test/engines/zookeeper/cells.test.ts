@@ -25,7 +25,7 @@ function cellsOf(prefix: string): { cells: ZooKeeperCells; end(): Promise<void> 
     await driver.sessions.close(() => false);
   };
   onTestFinished(end);
-  return { cells: new ZooKeeperCells(driver, settings.acl, 300), end };
+  return { cells: new ZooKeeperCells(driver, 300), end };
 }
 
 describe("cells in ZooKeeper", () => {
