@@ -29,6 +29,8 @@ export interface AcquireRequest {
   readonly waitMs: number;
   readonly signal: AbortSignal | undefined;
   readonly note: string;
+  /** It changes the number of permits to this one. */
+  readonly resize?: number | undefined;
   readonly maxWaiters: number | undefined;
   /** What its call chain holds already. */
   readonly holds?: Owner["holds"];
@@ -45,7 +47,7 @@ export function claimRequest(
   claim: { readonly id: string; readonly ticket: bigint | undefined },
   note = request.note,
 ): ClaimRequest {
-  const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters } = request;
+  const { name, weight, capacity, ttlMs, fixed, minHoldMs, waitMs, maxWaiters, resize } = request;
   const { id, ticket } = claim;
   const owner = request.holds === undefined ? process : { ...process, holds: request.holds };
   return {
@@ -61,6 +63,7 @@ export function claimRequest(
     maxWaiters,
     owner,
     note,
+    resize,
   };
 }
 

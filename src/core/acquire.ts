@@ -268,7 +268,7 @@ class Acquisition implements WaiterListener, Cancellable {
     this.#gone = undefined;
     this.#wasRefused = true;
     this.#request.onPositionLost?.(gone, this.#claim.ticket ?? 0n);
-    this.#capacity.positionLost(gone.reason);
+    this.#capacity.positionLost(gone.resize);
     this.#wasRefused = false;
     this.#grantWasNotified = false;
     this.#claim = this.#newClaim();

@@ -50,6 +50,8 @@ export interface ClaimRequest {
   readonly maxWaiters?: number | undefined;
   readonly owner: Owner;
   readonly note: string;
+  /** The claim of a caller that changes the number of permits to this one. */
+  readonly resize?: number | undefined;
 }
 
 /** Why a claim is no longer there. */
@@ -58,6 +60,7 @@ export interface Gone {
   readonly loss: "taken" | "forced" | "session";
   readonly reason?: string;
   readonly by?: string;
+  readonly resize?: number;
 }
 
 export interface Held {
@@ -93,10 +96,12 @@ export interface RenewRequest extends Claim {
   readonly ttlMs: number;
 }
 
-/** An operator takes a claim away: the victim is told why. */
+/** A claim is taken away, by an operator or by a caller that changes the number of permits: the victim is told why. */
 export interface Force {
   readonly reason: string;
   readonly by?: string;
+  /** How many permits there are now: the victim may enter the queue again with that number. */
+  readonly resize?: number;
 }
 
 /** How a claim ends otherwise than by its holder: no work was done under it, so its minHold means nothing; or by force. */
@@ -114,6 +119,7 @@ export interface ClaimRecord extends Claim {
   readonly weight: number;
   readonly owner: Owner;
   readonly note: string;
+  readonly resize?: number | undefined;
   /** Since the first granted answer; for a claim that waits, since it came. */
   readonly ageMs: number;
   readonly remainingMs: number;

@@ -4,7 +4,6 @@ import { type Duration, durationMs } from "./duration.js";
 import { invalidOption } from "./errors.js";
 import { callOf, takerOf } from "./misplaced-client.js";
 import { quotedText } from "./plain-text.js";
-import { resizeIn } from "./resizing.js";
 
 const SHORTEST_TTL_MS = 20;
 const LONGEST_TTL_MS = 86_400_000;
@@ -105,7 +104,6 @@ export function noteText(note: unknown): string {
     throw invalidOption(`note: must be a string of at most ${LONGEST_NOTE} characters.`);
   }
   // Others would take its holder for one that resizes.
-  if (resizeIn(note) !== undefined) throw invalidOption(`note: "${note}" is what resize writes.`);
   return note;
 }
 

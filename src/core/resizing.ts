@@ -11,15 +11,8 @@ const AGAIN_MS = 50;
 /** More than any program needs, and less than what is exclusive. */
 export const MOST_PERMITS = 1_000_000_000;
 
-const REASON = /^resized to (\d+) permits$/;
-
 export function isPermits(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MOST_PERMITS;
-}
-
-/** What those are told who have to enter again with another capacity. */
-export function resizedTo(permits: number): string {
-  return `resized to ${permits} permits`;
 }
 
 export function tooHeavy(name: string, weight: number, capacity: number): CapacityMismatchError {
@@ -44,14 +37,8 @@ function disagreement(name: string, inForce: number, capacity: number): Capacity
 
 /** A claim with the old number, behind one that resizes, would only be sent away, or keep the old number in force. */
 export function permitsOf({ capacity, claims: [first] }: ResourceRecord): Permits {
-  const next = first?.weight === capacity ? resizeIn(first.note) : undefined;
+  const next = first?.weight === capacity ? first.resize : undefined;
   return { capacity: next ?? capacity, changing: next !== undefined };
-}
-
-/** The number in what a resizer writes, which no other claim may. */
-export function resizeIn(text: string | undefined): number | undefined {
-  const [, permits] = REASON.exec(text ?? "") ?? [];
-  return isPermits(Number(permits)) ? Number(permits) : undefined;
 }
 
 /** The capacity with which one claim asks, which changes when others have agreed on another. */
@@ -83,8 +70,7 @@ export class AgreedCapacity {
   }
 
   /** Its position is lost. If that is because of another capacity, it has to agree, or to leave. */
-  positionLost(reason: string | undefined): void {
-    const permits = resizeIn(reason);
+  positionLost(permits: number | undefined): void {
     if (permits === undefined) return;
     this.#agree(permits);
     this.#resizedMs = nowMs();

@@ -1,25 +1,58 @@
-import type { Force } from "../core/backend.js";
+import type { ClaimRecord, ClaimRequest, Force } from "../core/backend.js";
 import type { Owner } from "../core/claim.js";
+import { isPermits } from "../core/resizing.js";
 
-// What is stored beside a claim for people to see. Others may write there, too, and it decides nothing: what cannot be
-// read is shown as that of another program, and must not hide the other claims.
+// What is shown about a claim is one JSON object, which engines store beside it. Its fields are optional: a reader
+// ignores those that it does not know, because another release may have written them. No field decides about a grant;
+// others may write there, too, and what cannot be read is shown as that of another program.
 
-/** Where engines keep claims as nodes or keys. */
-export interface ClaimMetadata {
-  readonly owner: Owner;
-  readonly note: string;
-  /** Where its process hears that it was taken away. */
-  readonly bell: string;
+type Metadata = Pick<ClaimRequest, "owner" | "note" | "resize">;
+
+/** What was read; the fields that only one engine writes are as they were found. */
+export interface StoredMetadata extends Pick<ClaimRecord, "owner" | "note" | "resize"> {
+  /** Where its process hears that it was taken away; `undefined` also if Locktender has not written it. */
+  readonly notify: string | undefined;
+  readonly [field: string]: unknown;
 }
 
 /** The owner of a claim that was not written by us. */
 export const UNKNOWN_OWNER: Owner = { instance: "another program", host: "unknown", pid: 0 };
 
-/** `undefined`: not written by us. */
-export function readMetadata<T extends ClaimMetadata>(text: Buffer): T | undefined {
-  const read = parsed(text.toString()) as Partial<T> | undefined;
-  if (typeof read !== "object" || read === null || typeof read.bell !== "string") return undefined;
-  return { ...read, owner: ownerIn(read.owner), note: noteIn(read.note) } as T;
+/** The fields that every engine writes; an engine may add some of its own. */
+export function metadataOf({ owner: { holds, ...owner }, note, resize }: Metadata): object {
+  // What is undefined is left out of the JSON.
+  return { v: 1, owner, note: note === "" ? undefined : note, holds, resize };
+}
+
+/** `metadataOf` as text. Most claims of a process show the same, so the last text is kept. */
+export class MetadataText {
+  #last: Metadata | undefined;
+  #text = "";
+
+  of(claim: Metadata): string {
+    const last = this.#last;
+    if (last?.owner !== claim.owner || last.note !== claim.note || last.resize !== claim.resize) {
+      this.#last = claim;
+      this.#text = JSON.stringify(metadataOf(claim));
+    }
+    return this.#text;
+  }
+}
+
+/** Takes the object, as `parsed`, or the list of owner and note that releases before wrote on Redis. */
+export function readMetadata(stored: unknown): StoredMetadata {
+  const asObject = typeof stored === "object" ? stored : undefined;
+  const fields = (Array.isArray(stored) ? { owner: stored[0], note: stored[1] } : asObject) ?? {};
+  // Releases before named it `bell`, and kept `holds` inside the owner.
+  const { owner, note, holds, resize, bell, notify = bell, ...others } = fields as Record<string, unknown>;
+  const shown = ownerIn(owner);
+  return {
+    ...others,
+    owner: Array.isArray(holds) && shown !== UNKNOWN_OWNER ? { ...shown, holds } : shown,
+    note: typeof note === "string" ? note : "",
+    ...(isPermits(resize) ? { resize } : undefined),
+    notify: typeof notify === "string" ? notify : undefined,
+  };
 }
 
 export function ownerIn(value: unknown): Owner {
@@ -28,10 +61,6 @@ export function ownerIn(value: unknown): Owner {
   const texts = [instance, host, service ?? "", version ?? ""];
   const isOwner = texts.every((text) => typeof text === "string") && typeof pid === "number";
   return isOwner ? (value as Owner) : UNKNOWN_OWNER;
-}
-
-export function noteIn(value: unknown): string {
-  return typeof value === "string" ? value : "";
 }
 
 /** A time that another process has written down. */
@@ -48,14 +77,15 @@ export function parsed(text: unknown): unknown {
   }
 }
 
-// What an operator said when taking a claim away. The engine keeps it as JSON, where its holder reads it.
+// What a process said when taking a claim away. The engine keeps it as JSON, where the victim reads it.
 
 /** As far as it can be read: that the claim was taken away is certain. */
 export function forceIn(value: unknown): Partial<Force> {
-  const { reason, by } = (value ?? {}) as { readonly reason?: unknown; readonly by?: unknown };
+  const { reason, by, resize } = (value ?? {}) as Readonly<Record<keyof Force, unknown>>;
   return {
     ...(typeof reason === "string" ? { reason } : undefined),
     ...(typeof by === "string" ? { by } : undefined),
+    ...(isPermits(resize) ? { resize } : undefined),
   };
 }
 
@@ -65,6 +95,6 @@ export function parseForce(json: string): Force | undefined {
   return reason === undefined ? undefined : { reason, ...rest };
 }
 
-export function forceText({ reason, by }: Force): string {
-  return JSON.stringify({ reason, by });
+export function forceText({ reason, by, resize }: Force): string {
+  return JSON.stringify({ reason, by, resize });
 }

@@ -30,14 +30,14 @@ export { startInterval, startTimer, stopTimer } from "../core/timer.js";
 export { describeHosts, parseAddress } from "./address.js";
 export { Backoff } from "./backoff.js";
 export {
-  type ClaimMetadata,
   forceIn,
   forceText,
-  noteIn,
-  ownerIn,
+  MetadataText,
+  metadataOf,
   parsed,
   parseForce,
   readMetadata,
+  type StoredMetadata,
 } from "./claim-metadata.js";
 export { Queue, type Stepped, type StoredClaim, type ToNotify } from "./queue.js";
 export { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "./reply.js";

@@ -24,6 +24,7 @@ export interface StoredClaim {
   left: boolean;
   owner: Owner;
   note: string;
+  readonly resize: number | undefined;
 }
 
 /** A waiter that is told something. Without a notification it is told to ask. */
@@ -89,7 +90,7 @@ export class Queue {
       if (!request.queue) return { state: "refused" };
       if (waiters >= (request.maxWaiters ?? Infinity)) return { state: "queue-full", waiters };
     }
-    const { id, weight, fixed, minHoldMs, owner, note, ttlMs } = request;
+    const { id, weight, fixed, minHoldMs, owner, note, resize, ttlMs } = request;
     const claim: StoredClaim = {
       id,
       ticket: nextTicket(),
@@ -102,6 +103,7 @@ export class Queue {
       left: false,
       owner,
       note,
+      resize,
     };
     this.capacity = request.capacity;
     this.claims.push(claim);
@@ -186,16 +188,19 @@ export class Queue {
   }
 
   records(atMs: number): ClaimRecord[] {
-    return this.claims.map(({ id, ticket, weight, owner, note, cameAtMs, grantedAtMs, deadlineMs }) => ({
-      name: this.name,
-      id,
-      ticket,
-      weight,
-      owner,
-      note,
-      ageMs: atMs - (grantedAtMs ?? cameAtMs),
-      remainingMs: deadlineMs - atMs,
-    }));
+    return this.claims.map(
+      ({ id, ticket, weight, owner, note, resize, cameAtMs, grantedAtMs, deadlineMs }) => ({
+        name: this.name,
+        id,
+        ticket,
+        weight,
+        owner,
+        note,
+        resize,
+        ageMs: atMs - (grantedAtMs ?? cameAtMs),
+        remainingMs: deadlineMs - atMs,
+      }),
+    );
   }
 
   #changeInMs(atMs: number): number {

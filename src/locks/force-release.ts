@@ -6,7 +6,6 @@ import { invalidOption } from "../core/errors.js";
 import type { LockKind } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { knownOptions } from "../core/options.js";
-import { resizeIn } from "../core/resizing.js";
 import type { ClaimView } from "../core/views.js";
 
 export interface ForceReleaseOptions {
@@ -104,7 +103,6 @@ function readForce(options: ForceReleaseOptions): { reason: string; by?: string 
   if (typeof reason !== "string" || reason === "" || reason.length > LONGEST_TEXT) {
     throw invalidOption(`reason: say in at most ${LONGEST_TEXT} characters why; the victim is told.`);
   }
-  if (resizeIn(reason) !== undefined) throw invalidOption(`reason: "${reason}" is what resize says.`);
   if (by !== undefined && (typeof by !== "string" || by.length > LONGEST_TEXT)) {
     throw invalidOption(`by: must be a string of at most ${LONGEST_TEXT} characters.`);
   }

@@ -9,7 +9,7 @@ import { invalidOption, isLockError, LockError } from "../core/errors.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { type AcquireOptions, type Defaults, knownOptions, readOptions } from "../core/options.js";
 import { chainOf, permitsInChain, shownHolds } from "../core/reentrancy.js";
-import { isPermits, notPermits, permitsOf, resizedTo } from "../core/resizing.js";
+import { isPermits, notPermits, permitsOf } from "../core/resizing.js";
 import { cellsOf } from "./cell.js";
 import { acquireTraced } from "./engine-lock.js";
 import { forceBehind } from "./force-release.js";
@@ -56,7 +56,14 @@ export async function resizeTo(
   const restMs = () => startMs + waitMs - nowMs();
   // With the new number, if there is no claim: else the engine says which one is in force.
   for (let old = permits, turn = 1; ; turn++) {
-    const ask = { ...asked, weight: old, capacity: old, note, waitMs: Math.max(1, restMs()) };
+    const ask = {
+      ...asked,
+      weight: old,
+      capacity: old,
+      note,
+      resize: permits,
+      waitMs: Math.max(1, restMs()),
+    };
     const heldClaim = await acquireTraced(connection, ask, shownHolds(outer, connection)).catch(
       otherCapacity,
     );
@@ -75,10 +82,17 @@ async function settle(heldClaim: HeldClaim, permits: number): Promise<void> {
   const { connection, name } = heldClaim;
   try {
     await storePermits(connection, name, permits);
-    if (heldClaim.request.capacity !== permits) await forceBehind(heldClaim, { reason: resizedTo(permits) });
+    if (heldClaim.request.capacity !== permits) {
+      await forceBehind(heldClaim, { reason: resizedTo(permits), resize: permits });
+    }
   } finally {
     await heldClaim.giveBack();
   }
+}
+
+/** For people to read. Waiters of releases before read the number here, and not in `resize`. */
+function resizedTo(permits: number): string {
+  return `resized to ${permits} permits`;
 }
 
 /** Beside the semaphore, for claims that find it empty. No list of parts makes a name with such a `\`. */

@@ -12,7 +12,7 @@ import {
 } from "#lib/backends/redlock/replies.js";
 import * as sql from "#lib/backends/sql/replies.js";
 import { readScan } from "#lib/clients/redis/replies.js";
-import { ownerIn, UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
+import { MetadataText, ownerIn, readMetadata, UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
 import { bitIn, countIn, numberIn, textIn, ticketIn } from "#lib/engine-kit/reply.js";
 
 const STATES = ["granted", "waiting", "refused", "queue-full", "capacity-mismatch", "gone", "held", "young"];
@@ -130,6 +130,33 @@ test("an owner that cannot be read is that of another program", () => {
   expect(ownerIn(owner)).toBe(owner);
   for (const value of [null, undefined, 5, "x", [], {}, { ...owner, host: 5 }, { ...owner, service: {} }]) {
     expect(ownerIn(value)).toBe(UNKNOWN_OWNER);
+  }
+});
+
+test("what is shown about a claim is one object, read back as it was written", () => {
+  const owner = { instance: "i", host: "h", pid: 1 };
+  const text = new MetadataText();
+  expect(JSON.parse(text.of({ owner, note: "" }))).toEqual({ v: 1, owner });
+  const claim = { owner: { ...owner, holds: [["x", "1024"] as const] }, note: "why", resize: 4 };
+  const stored = JSON.parse(text.of(claim));
+  expect(stored).toEqual({ v: 1, owner, note: "why", holds: [["x", "1024"]], resize: 4 });
+  expect(readMetadata({ ...stored, later: true })).toMatchObject(claim);
+  expect(text.of({ owner, note: "why" })).not.toBe(text.of({ owner, note: "other" }));
+});
+
+test("what releases before have stored is still shown", () => {
+  const owner = { instance: "i", host: "h", pid: 1, holds: [["x", "1024"]] };
+  expect(readMetadata([owner, "why"])).toMatchObject({ owner, note: "why" });
+  expect(readMetadata({ owner, note: "why", bell: "b" })).toMatchObject({ owner, note: "why", notify: "b" });
+  const row = { id: "i", ticket: "1", weight: 1, capacity: 1, age_us: "0", remaining_us: "0" };
+  const columns = { owner: JSON.stringify(owner), note: '"why"' };
+  expect(sql.readRecord("n", { ...row, ...columns })).toMatchObject({ owner, note: "why" });
+  expect(sql.forceOf('"why"', '"me"')).toEqual({ reason: "why", by: "me" });
+});
+
+test("metadata that cannot be read is that of another program", () => {
+  for (const stored of [undefined, null, 5, "x", [], {}, { owner: 5, note: {}, resize: "3", notify: 7 }]) {
+    expect(readMetadata(stored)).toEqual({ owner: UNKNOWN_OWNER, note: "", notify: undefined });
   }
 });
 

@@ -103,18 +103,6 @@ test("a caller that asks while the number is being changed takes over the new on
   expect((await other.inspect("x")).permits).toBe(4);
 });
 
-test("a caller may not say what a resizer says, by a note or by a reason", async () => {
-  const locks = createLocks(memory());
-  onTestFinished(() => locks.close());
-  const note = "resized to 999 permits";
-  const refused = { code: "invalid-option" };
-  await expect(locks.semaphore("a", 2).acquire({ weight: 2, note })).rejects.toMatchObject(refused);
-  const lease = await locks.semaphore("a", 2).acquire({ weight: 2 });
-  await expect(lease.update({ note })).rejects.toMatchObject(refused);
-  await expect(locks.forceRelease("a", { reason: note })).rejects.toMatchObject(refused);
-  expect(lease.held).toBe(true);
-});
-
 test("what is stored as a number of permits, and is none, counts as nothing", async () => {
   const locks = createLocks(memory());
   onTestFinished(() => locks.close());

@@ -286,4 +286,20 @@ export const BUGS: readonly Bug[] = [
     edits: [{ file: "locks/election.js", find: "if (ended)", replace: "if (true)" }],
     caughtBy: [MEMORY, "a leader that lost its seat is told"],
   },
+  {
+    name: "the number of a resize read from the note",
+    edits: [
+      {
+        file: "core/resizing.js",
+        find: "first.resize : undefined",
+        replace: "Number(/^resized to (.+) permits$/.exec(first.note)?.[1] ?? NaN) || undefined : undefined",
+      },
+    ],
+    caughtBy: [MEMORY, "a note or a reason that reads like that of resize changes no number"],
+  },
+  {
+    name: "a head that cannot be read taken for an idle lock",
+    edits: [{ file: LUA, find: "tonumber(text) or error(", replace: "tonumber(text) or 0 or error(" }],
+    caughtBy: ["test/engines/redis/unreadable-head.test.ts", `never a loss: "x"`],
+  },
 ];

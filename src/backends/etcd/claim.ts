@@ -1,7 +1,6 @@
 import type { ClaimRequest } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
 import { nowMs, restMs, type Sent } from "../../core/clock.js";
-import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
+import { metadataOf } from "../../engine-kit/claim-metadata.js";
 import { type Entry, type Refusal, refusalOf } from "../session-queue/backend.js";
 import { OwnClaim } from "../session-queue/claims.js";
 import type { EtcdDriver } from "./driver.js";
@@ -10,12 +9,6 @@ import type { Compare, Long, TxnResponse } from "./messages.js";
 import { notEtcd } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
 import type { Session } from "./session.js";
-
-/** What is written beside a claim, for people; times are of the claimant's wall clock. */
-export interface ClaimValue extends ClaimMetadata {
-  readonly came: number;
-  readonly granted?: number;
-}
 
 export class EtcdClaim extends OwnClaim {
   readonly queue: QueueKeys;
@@ -54,21 +47,14 @@ export class EtcdClaim extends OwnClaim {
     this.#grantedWall = Date.now();
   }
 
-  /** What is to be shown of it; `isGranted` as of now, if it was not before. */
-  value(
-    { owner, note }: { readonly owner: Owner; readonly note: string },
-    bell: string,
-    isGranted = false,
-  ): Buffer {
+  /**
+   * What is to be shown of it; `isGranted` as of now, if it was not before. The times are of this machine's wall clock.
+   * Releases before look for `bell` to tell that they have taken the claim away.
+   */
+  value(request: ClaimRequest, notify: string, isGranted = false): Buffer {
     const granted = this.#grantedWall ?? (isGranted ? Date.now() : undefined);
-    const value: ClaimValue = {
-      owner,
-      note,
-      bell,
-      came: this.#came,
-      ...(granted === undefined ? undefined : { granted }),
-    };
-    return Buffer.from(JSON.stringify(value));
+    const own = { notify, bell: notify, came: this.#came, granted };
+    return Buffer.from(JSON.stringify({ ...metadataOf(request), ...own }));
   }
 }
 

@@ -56,7 +56,7 @@ export class Forces {
     const victim = claims.find((claim) => claim.id === id);
     if (victim === undefined) return false;
     const { key } = victim.kv;
-    const bell = readMetadata(victim.kv.value)?.bell;
+    const { notify: bell } = readMetadata(parsed(victim.kv.value.toString()));
     const success = [{ request_delete_range: { key } }];
     if (bell === undefined) {
       return (await rpc.txn({ compare: [isStill(key, victim.ticket)], success })).succeeded;

@@ -1,7 +1,6 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
+import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
 import { claimRecord, resourceRecord } from "../session-queue/claims.js";
-import type { ClaimValue } from "./claim.js";
 import { encodeName, type KeyRange, keysUnder, type ListedKey, QueueKeys, readClaimKey } from "./keys.js";
 import type { LeaseRest, Long } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
@@ -74,8 +73,8 @@ function recordOf(
 
 function shown(claim: ListedKey, remaining: ReadonlyMap<Long, number>): ClaimRecord {
   const { name, id, ticket, weight, kv } = claim;
-  const value = readMetadata<ClaimValue>(kv.value);
-  const ageMs = Date.now() - shownMs(value?.granted ?? value?.came, Date.now());
+  const value = readMetadata(parsed(kv.value.toString()));
+  const ageMs = Date.now() - shownMs(value.granted ?? value.came, Date.now());
   const remainingMs = remaining.get(kv.lease) ?? 0;
   return claimRecord({ name, id, ticket, weight, ageMs, remainingMs }, value);
 }

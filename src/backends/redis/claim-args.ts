@@ -1,4 +1,5 @@
 import type { ClaimRequest } from "../../core/backend.js";
+import { metadataOf } from "../../engine-kit/claim-metadata.js";
 
 /** The arguments of claim.lua. Most calls ask for the same as the call before, so the texts are kept. */
 export class ClaimArgs {
@@ -24,21 +25,10 @@ export class ClaimArgs {
   }
 
   #make(request: ClaimRequest): void {
-    const {
-      owner,
-      note,
-      ticket,
-      ttlMs,
-      minHoldMs,
-      capacity,
-      weight,
-      fixed,
-      queue,
-      maxWaiters = -1,
-    } = request;
+    const { ticket, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
     const grantMs = Math.max(ttlMs, minHoldMs);
     const simple = ticket === undefined && minHoldMs === 0;
-    const who = `${this.#channel} ${JSON.stringify([owner, note])}`;
+    const who = `${this.#channel} ${JSON.stringify(metadataOf(request))}`;
     this.#last = request;
     this.#keptMs = simple ? String(Math.ceil(Math.max(grantMs, this.#retentionMs)) + 1) : undefined;
     this.#shape = `${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${who}`;
@@ -51,6 +41,7 @@ function asksTheSame(a: ClaimRequest, b: ClaimRequest): boolean {
   return (
     a.owner === b.owner &&
     a.note === b.note &&
+    a.resize === b.resize &&
     a.ticket === b.ticket &&
     a.ttlMs === b.ttlMs &&
     a.minHoldMs === b.minHoldMs &&

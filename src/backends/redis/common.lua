@@ -10,7 +10,7 @@
 --   claims     hash: id -> claim
 --   queue      sorted set: id by ticket, and 'until <id>' by the time (µs) at which the claim is dead, negated:
 --              two orders in one key, because each key and each call costs time
---   forced     hash: id -> JSON { reason, by } of claims that an operator took away
+--   forced     hash: id -> JSON { reason, by, resize } of claims that an operator took away
 -- A claim is '<ticket> <came> <granted> <left> <deadline> <capacity> <weight> <fixed> <min hold> <who>'.
 -- So an uncontended lock touches one key. When a second claim enters, the first one unfolds into the other
 -- keys, and they stay in use until the last claim has left. A script that finds one claim needs the head alone.
@@ -103,7 +103,8 @@ local function openLock(first)
     l.live, l.waiting = tonumber(live), tonumber(waiting)
     l.soonest, l.latest, l.kept = tonumber(soonest), tonumber(latest), tonumber(kept)
   else
-    l.last = tonumber(text)
+    -- A later release may write heads of another form. Then no claim is granted, and none is told that it is gone.
+    l.last = tonumber(text) or error('the head of this lock cannot be read. Has a later release written it?')
   end
   return l
 end

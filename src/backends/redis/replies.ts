@@ -1,5 +1,6 @@
-import { goneIn, msIn, readWho } from "../../clients/redis/replies.js";
+import { goneIn, msIn } from "../../clients/redis/replies.js";
 import type { Answer, ClaimRecord, Renewal, StoredCell } from "../../core/backend.js";
+import { parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A
@@ -76,12 +77,16 @@ export function readPage(name: string, reply: unknown): Page {
     claims: claims.map((claim) => {
       const [id, ticket, weight, who, age, remaining] = listIn(claim);
       const channelAndJson = textIn(who);
+      const json = channelAndJson.slice(channelAndJson.indexOf(" ") + 1);
+      const { owner, note, resize } = readMetadata(parsed(json));
       return {
         name,
         id: textIn(id),
         ticket: ticketIn(ticket),
         weight: countIn(weight),
-        ...readWho(channelAndJson.slice(channelAndJson.indexOf(" ") + 1)),
+        owner,
+        note,
+        resize,
         ageMs: msIn(age),
         remainingMs: msIn(remaining),
       };

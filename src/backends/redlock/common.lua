@@ -3,7 +3,7 @@
 -- A lock has two keys with one hash tag:
 --   head       string: '<last ticket>', and 'w' behind it if a waiter was refused since the last notification; then,
 --              each on a line of its own, the live claims
---   forced     hash: id -> JSON { reason, by } of claims that an operator took away
+--   forced     hash: id -> JSON { reason, by, resize } of claims that an operator took away
 -- A claim is '<id> <attempt> <ticket> <granted> <left> <deadline> <weight> <fixed> <min hold> <who>'. There is
 -- no queue: all claims that are there have this node's vote. A later attempt of the same id replaces an
 -- earlier one, and nothing that belongs to an earlier attempt touches a later one, however late it arrives.
@@ -51,7 +51,9 @@ local function openLock(key, forced, now)
   local l = { key = key, forced = forced, last = 0, wanted = false, claims = {}, sum = 0 }
   local text = redis.call('GET', key)
   if not text then return l end
-  local last, wanted = string.match(text, '^(%d+)(w?)')
+  -- A later release may write heads of another form. Then no claim is granted, and none is told that it is gone.
+  local last, wanted = string.match(text .. '\n', '^(%d+)(w?)\n')
+  if not last then error('the head of this lock cannot be read. Has a later release written it?') end
   l.last, l.wanted = tonumber(last), wanted == 'w'
   for line in string.gmatch(text, '\n([^\n]+)') do
     local claim = readClaim(line)

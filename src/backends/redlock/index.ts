@@ -11,9 +11,10 @@ import type {
   ResourceRecord,
   Unwatch,
 } from "../../core/backend.js";
-import { type Owner, WHOLE } from "../../core/claim.js";
+import { WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { delay } from "../../core/timer.js";
+import { MetadataText } from "../../engine-kit/claim-metadata.js";
 import { Bootstrap } from "./bootstrap.js";
 import { type Candidate, ClaimAttempt, type Result } from "./claim-attempt.js";
 import { bornKey, channelId, lockKeys, quorumChannel } from "./keys.js";
@@ -61,7 +62,7 @@ class QuorumBackend implements Backend {
   #attempts = 0;
   /** The ids of claims that their callers still want, and their tickets once they are granted. */
   readonly #wanted = new Map<string, bigint | undefined>();
-  #lastWho: { readonly owner: Owner; readonly note: string; readonly text: string } | undefined;
+  readonly #metadata = new MetadataText();
 
   constructor(settings: RedlockSettings) {
     const { nodes, prefix, timeoutMs } = settings;
@@ -161,13 +162,10 @@ class QuorumBackend implements Backend {
     return `${drawn} ${maxTtlMs} ${retentionMs} ${keptMs} ${queue ? 1 : 0}`;
   }
 
-  /** What a claim is, apart from its id. The owner is the same for call after call, so its text is kept. */
-  #describe({ weight, fixed, minHoldMs, owner, note }: ClaimRequest): string {
-    const last = this.#lastWho;
-    if (last?.owner !== owner || last.note !== note) {
-      this.#lastWho = { owner, note, text: JSON.stringify([owner, note]) };
-    }
-    return `${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${this.#lastWho?.text}`;
+  /** What a claim is, apart from its id. */
+  #describe(request: ClaimRequest): string {
+    const { weight, fixed, minHoldMs } = request;
+    return `${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${this.#metadata.of(request)}`;
   }
 
   /** A ticket that a majority of nodes has probably not reached: if they all draw it, no second phase is needed. */

@@ -1,5 +1,6 @@
-import { goneIn, msIn, readWho } from "../../clients/redis/replies.js";
+import { goneIn, msIn } from "../../clients/redis/replies.js";
 import type { ClaimRecord, Gone } from "../../core/backend.js";
+import { parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 // What the scripts of one node answer. A client of the caller's may be set up to give numbers as text.
@@ -87,12 +88,14 @@ export function readReleased(reply: unknown): 0 | 1 | 2 {
 export function readClaims(name: string, reply: unknown): readonly ClaimRecord[] {
   return listIn(reply).map((one) => {
     const [id, ticket, weight, who, age, remaining] = listIn(one);
+    const { owner, note } = readMetadata(parsed(who));
     return {
       name,
       id: textIn(id),
       ticket: ticketIn(ticket),
       weight: countIn(weight),
-      ...readWho(who),
+      owner,
+      note,
       ageMs: msIn(age),
       remainingMs: msIn(remaining),
     };

@@ -2,7 +2,7 @@ import type { ClaimRecord, ClaimRequest, Gone, Notify, ResourceRecord, Unwatch }
 import { admit, type Claim } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
-import { type ClaimMetadata, UNKNOWN_OWNER } from "../../engine-kit/claim-metadata.js";
+import type { StoredMetadata } from "../../engine-kit/claim-metadata.js";
 
 /** A claim as the servers list it. */
 export interface ListedClaim {
@@ -23,12 +23,12 @@ export function capacityOf(claims: readonly ListedClaim[]): number | undefined {
   return claims.find(({ capacity }) => capacity !== undefined)?.capacity;
 }
 
-/** One claim as `inspect` and `list` show it; without `metadata` it is a claim of another program. */
+/** One claim as `inspect` and `list` show it. */
 export function claimRecord(
-  claim: Omit<ClaimRecord, "owner" | "note">,
-  metadata: ClaimMetadata | undefined,
+  claim: Omit<ClaimRecord, "owner" | "note" | "resize">,
+  { owner, note, resize }: StoredMetadata,
 ): ClaimRecord {
-  return { ...claim, owner: metadata?.owner ?? UNKNOWN_OWNER, note: metadata?.note ?? "" };
+  return { ...claim, owner, note, resize };
 }
 
 /** `listed` may be more than is shown; `undefined` if nothing is. */

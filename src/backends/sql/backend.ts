@@ -11,18 +11,29 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
+import { MetadataText } from "../../engine-kit/claim-metadata.js";
 import { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { SqlCells } from "./cells.js";
 import type { SqlConnection } from "./driver.js";
 import { Poller } from "./poller.js";
-import { bitOf, encodeText, readAnswer, readRecord, readRenewal, textOf, us } from "./replies.js";
+import {
+  bitOf,
+  encodeText,
+  forceValues,
+  readAnswer,
+  readRecord,
+  readRenewal,
+  textOf,
+  us,
+} from "./replies.js";
 import { claim, names, records, release, renew } from "./routines.generated.js";
 import { Sweeper } from "./sweeper.js";
 import { WaiterRegistry } from "./waiter-registry.js";
 
 const NAMES_PER_PAGE = 200;
 const NO_LIMIT = 2 ** 31 - 1;
+/** The column of releases before, which cannot be null. The note is in the object that the column `owner` keeps. */
+const NO_NOTE = encodeText("");
 
 /** Notifies claims of this process; where there is none, the poller does all of it. */
 export interface SqlNotifications {
@@ -50,7 +61,7 @@ export class SqlBackend implements Backend {
   readonly #poller: Poller;
   readonly #sweeper: Sweeper;
   readonly #notifications: SqlNotifications | undefined;
-  readonly #owners = new WeakMap<Owner, string>();
+  readonly #metadata = new MetadataText();
 
   constructor(parts: SqlParts) {
     this.#parts = parts;
@@ -75,7 +86,7 @@ export class SqlBackend implements Backend {
     const values = [
       ...[name, id, ticket, weight, capacity, us(ttlMs), fixed ? 1 : 0, us(minHoldMs), queue ? 1 : 0],
       ...[maxWaiters === undefined ? 0 : 1, maxWaiters ?? 0],
-      ...[this.#ownerText(request.owner), encodeText(request.note), this.#notifications?.channel ?? ""],
+      ...[this.#metadata.of(request), NO_NOTE, this.#notifications?.channel ?? ""],
       this.#floor.lowest(),
     ];
     const [row] = await this.#connection.call(claim, values, () => this.#waiters.sent(id));
@@ -111,8 +122,7 @@ export class SqlBackend implements Backend {
     const kind = ending === undefined ? 0 : force === undefined ? 1 : 2;
     const [row] = await this.#connection.call(release, [
       ...[claim.name, claim.id, kind === 0 ? 1 : 0, kind],
-      force === undefined ? null : encodeText(force.reason),
-      force?.by === undefined ? null : encodeText(force.by),
+      ...forceValues(force),
       this.#floor.lowest(),
     ]);
     this.#poller.left(claim.name, force !== undefined);
@@ -162,13 +172,6 @@ export class SqlBackend implements Backend {
   }
 
   /** A connection has one owner for all its claims: it is written as text once. */
-  #ownerText(owner: Owner): string {
-    const known = this.#owners.get(owner);
-    if (known !== undefined) return known;
-    const text = JSON.stringify(owner);
-    this.#owners.set(owner, text);
-    return text;
-  }
 }
 
 /** A claim of the list that `renew` walks over. */

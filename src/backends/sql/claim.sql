@@ -10,7 +10,8 @@
 --          queue integer: 0 if the claim must not wait
 --          capped integer: 1 if `max_waiters` counts
 --          max_waiters integer
---          owner, note text: as JSON, for people to see
+--          owner text: what is shown about the claim, a JSON object
+--          note text: the JSON text ""; the note of a claim of an earlier release
 --          bell text: the channel on which its process is notified; empty if there is none
 --          floor bigint: no new ticket is below it
 -- Out:     verdict text: granted, waiting, refused, queue-full, capacity-mismatch or gone

@@ -1,6 +1,6 @@
 import type { Answer, ClaimRecord, Force, Gone, Renewal } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { forceIn, noteIn, ownerIn, parsed } from "../../engine-kit/claim-metadata.js";
+import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 import type { Row } from "./driver.js";
 
@@ -56,14 +56,20 @@ export function readRenewal(row: Row | undefined): Renewal {
 }
 
 export function readRecord(name: string, row: Row): ClaimRecord & { readonly capacity: number } {
+  const stored = parsed(row.owner);
+  // Releases before wrote the owner alone there, and the note into a column of its own.
+  const isWhole = typeof stored === "object" && stored !== null && "owner" in stored;
+  const metadata = isWhole ? stored : { owner: stored, note: decodeText(row.note) };
+  const { owner, note, resize } = readMetadata(metadata);
   return {
     name,
     id: textOf(row, "id"),
     ticket: ticketOf(row, "ticket"),
     weight: countOf(row, "weight"),
     capacity: countOf(row, "capacity"),
-    owner: ownerIn(parsed(row.owner)),
-    note: noteIn(decodeText(row.note)),
+    owner,
+    note,
+    resize,
     ageMs: msOf(row, "age_us"),
     remainingMs: msOf(row, "remaining_us"),
   };
@@ -75,9 +81,18 @@ export function goneOf(row: Row | undefined): Gone {
   return { state: "gone", loss: "forced", ...forceOf(row.reason, row.by_whom) };
 }
 
-/** What an operator said, as far as it can be read: that the claim was taken away is certain. */
-export function forceOf(reason: unknown, by: unknown): Partial<Force> {
-  return forceIn({ reason: decodeText(reason), by: decodeText(by) });
+/** The values of the columns `reason` and `by_whom`. The second is an object if there is more to say than by whom. */
+export function forceValues(force: Force | undefined): readonly [string | null, string | null] {
+  if (force === undefined) return [null, null];
+  const { reason, by, resize } = force;
+  if (resize !== undefined) return [encodeText(reason), JSON.stringify({ by, resize })];
+  return [encodeText(reason), by === undefined ? null : encodeText(by)];
+}
+
+/** What was said when the claim was taken away, as far as it can be read: that it was is certain. */
+export function forceOf(reason: unknown, byWhom: unknown): Partial<Force> {
+  const by = parsed(byWhom);
+  return forceIn({ ...(typeof by === "object" ? by : { by }), reason: decodeText(reason) });
 }
 
 export function textOf(row: Row | undefined, column: string): string {

@@ -1,23 +1,13 @@
 import type { ClaimRequest } from "../../core/backend.js";
-import type { Owner } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import type { ClaimMetadata } from "../../engine-kit/claim-metadata.js";
-import type { Timers } from "../session-queue/claims.js";
-import { OwnClaim } from "../session-queue/claims.js";
+import { metadataOf } from "../../engine-kit/claim-metadata.js";
+import { OwnClaim, type Timers } from "../session-queue/claims.js";
 import { refusal, refusalCode, unless } from "./errors.js";
 import { claimNode, encodeName, type ListedNode } from "./keys.js";
 import { type Created, create, ERROR, getData, MODE, multi, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
 import type { Session } from "./session.js";
-
-/** What is written into a claim's node, for people. */
-export interface ClaimValue extends ClaimMetadata {
-  /** How long its session lasts without being heard of. */
-  readonly ttl: number;
-  /** How many milliseconds after it was made it was granted. */
-  readonly granted?: number;
-}
 
 export function parentOf(root: string, name: string): string {
   return `${root}/${encodeName(name)}`;
@@ -62,17 +52,17 @@ export class ZooKeeperClaim extends OwnClaim {
     if (this.fixed) this.#endsMs = this.grantedAtMs + Math.max(ttlMs, this.minHoldMs);
   }
 
-  value({ owner, note }: { readonly owner: Owner; readonly note: string }): Buffer {
+  /**
+   * What is to be shown of it: also how long its session lasts without being heard of, and how many milliseconds after
+   * it was made it was granted. Releases before look for `bell` to tell that they have taken the claim away.
+   */
+  value(request: ClaimRequest): Buffer {
     const { grantedAtMs, session } = this;
+    const { bell: notify, client } = session;
+    const ttl = client.timeoutMs;
     const shown = this.waited && grantedAtMs !== undefined;
-    const value: ClaimValue = {
-      owner,
-      note,
-      bell: session.bell,
-      ttl: session.client.timeoutMs,
-      ...(shown ? { granted: Math.round(grantedAtMs - this.#cameMs) } : undefined),
-    };
-    return Buffer.from(JSON.stringify(value));
+    const granted = shown ? Math.round(grantedAtMs - this.#cameMs) : undefined;
+    return Buffer.from(JSON.stringify({ ...metadataOf(request), notify, bell: notify, ttl, granted }));
   }
 }
 

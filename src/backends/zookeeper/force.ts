@@ -13,10 +13,8 @@ const KEPT_MS = 60_000;
 const MOST_NOTICES = 50;
 const MOST_ATTEMPTS = 20;
 
-interface Notice {
+interface Notice extends Partial<Force> {
   readonly id: string;
-  readonly reason?: string;
-  readonly by?: string;
 }
 
 /** Why claims of ours are gone: as other processes wrote it into our bells, and what became of our sessions. */
@@ -67,14 +65,13 @@ export async function forceRelease(
   const path = `${parent}/${victim.node}`;
   const read = await session.find(path);
   if (read === undefined) return false;
-  const said = readMetadata(read.data)?.bell;
+  const { notify: said } = readMetadata(parsed(read.data.toString()));
   // A program that may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
   const bell = said?.startsWith(bellsOf(root)) ? said : undefined;
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const found = bell && (await session.find(bell));
     if (!bell || !found) return session.remove(path);
-    const { reason, by } = force;
-    const notice: Notice = { id: claim.id, reason, ...(by === undefined ? undefined : { by }) };
+    const notice: Notice = { id: claim.id, ...force };
     const data = Buffer.from(JSON.stringify([...readNotices(found.data), notice].slice(-MOST_NOTICES)));
     const [told, removed] = await client.send(multi([setData(bell, data, found.stat.version), remove(path)]));
     if (removed?.error === 0) return true;

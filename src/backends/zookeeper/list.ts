@@ -1,7 +1,7 @@
 import type { ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
+import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
 import { claimRecord, resourceRecord } from "../session-queue/claims.js";
-import { type ClaimValue, parentOf } from "./claim.js";
+import { parentOf } from "./claim.js";
 import { unless } from "./errors.js";
 import { decodeName, type ListedNode } from "./keys.js";
 import { ERROR, getChildren, sync } from "./messages.js";
@@ -63,11 +63,11 @@ async function readClaim(
   const read = await session.find(`${parent}/${node}`);
   // Gone meanwhile; or a node that lives by no session, which is no claim.
   if (read === undefined || read.stat.ephemeralOwner === 0n) return undefined;
-  const value = readMetadata<ClaimValue>(read.data);
-  const sinceMs = read.stat.ctimeMs + shownMs(value?.granted, 0);
+  const value = readMetadata(parsed(read.data.toString()));
+  const sinceMs = read.stat.ctimeMs + shownMs(value.granted, 0);
   // The server's wall clock against ours.
   const ageMs = Math.max(0, Date.now() - sinceMs);
   // How much of it is left, only the servers know.
-  const remainingMs = shownMs(value?.ttl, 0);
+  const remainingMs = shownMs(value.ttl, 0);
   return claimRecord({ name, id, ticket: read.stat.czxid, weight, ageMs, remainingMs }, value);
 }

@@ -1,6 +1,6 @@
-import type { ClaimRecord, Gone } from "../../core/backend.js";
+import type { Gone } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
-import { noteIn, ownerIn, parsed, parseForce } from "../../engine-kit/claim-metadata.js";
+import { parseForce } from "../../engine-kit/claim-metadata.js";
 import { listIn, numberIn, textIn, unlike } from "../../engine-kit/reply.js";
 
 /** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
@@ -25,13 +25,6 @@ export function readScan(reply: unknown): { readonly cursor: string; readonly ke
   const [cursor, keys] = listIn(reply);
   if (!/^\d{1,20}$/.test(String(cursor))) throw unlike("a cursor");
   return { cursor: String(cursor), keys: listIn(keys).map(textIn) };
-}
-
-/** The owner of a claim, and its note, as its process has written them. */
-export function readWho(json: unknown): Pick<ClaimRecord, "owner" | "note"> {
-  const who = parsed(json);
-  const [owner, note]: readonly unknown[] = Array.isArray(who) ? who : [];
-  return { owner: ownerIn(owner), note: noteIn(note) };
 }
 
 export function msIn(us: unknown): number {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { type Case, count, eventually, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+import type { Backend } from "../../core/backend.js";
+import { type Case, count, eventually, passing, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
 
 export const semaphore: readonly Case[] = [
   {
@@ -149,6 +150,36 @@ export const semaphore: readonly Case[] = [
       await Promise.all(adopting);
       const { permits, holders } = await locks.inspect(name);
       assert.deepEqual([permits, holders.length], [4, 3]);
+    },
+  },
+  {
+    name: "a note or a reason that reads like that of resize changes no number",
+    needs: ["queue"],
+    async run(bench) {
+      const name = bench.name();
+      const locks = bench.connect();
+      const text = "resized to 9 permits";
+      await locks.semaphore(name, 2).acquire({ weight: 2, note: text });
+      let hasSent = () => {};
+      const sent = new Promise<void>((resolve) => {
+        hasSent = resolve;
+      });
+      const tellingWhenSent = (backend: Backend): Backend => ({
+        ...passing(backend),
+        claim(request) {
+          hasSent();
+          return backend.claim(request);
+        },
+      });
+      const adopting = bench.connect({}, tellingWhenSent).semaphore(name).acquire();
+      await sent;
+      // The waiter may be taken away, too: then it enters again, with the number that it had.
+      const backend = bench.backend();
+      for await (const { claims } of backend.list({ name })) {
+        for (const claim of [...claims].reverse()) await backend.release(claim, { reason: text });
+      }
+      await adopting;
+      assert.equal((await locks.inspect(name)).permits, 2);
     },
   },
   {

@@ -220,3 +220,17 @@ test("while the server's memory is full no client is let in, and a lock is kept 
   await client.config("SET", "maxmemory", "0");
   expect((await claim("other"))[0]).toBeGreaterThan(last);
 });
+
+test.each(["x", "", "5 later", "5w later", '{"v":2}', "5\nlater", "5\nme 1 1 later"])(
+  "a head that the scripts cannot read is an error, never a grant and never a loss: %j",
+  async (head) => {
+    await client.set(HEAD, head);
+    await expect(claim("me")).rejects.toThrow();
+    await expect(claim("me", { ticket: 5 })).rejects.toThrow();
+    await expect(renew("me", 5)).rejects.toThrow();
+    await expect(settle("me", 1, 5)).rejects.toThrow();
+    await expect(release("me", 1)).rejects.toThrow();
+    await expect(client.eval(LUA.list, 2, ...KEYS)).rejects.toThrow();
+    expect(await client.get(HEAD)).toBe(head);
+  },
+);
