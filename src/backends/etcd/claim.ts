@@ -1,12 +1,20 @@
-import type { ClaimRequest } from "../../core/backend.js";
+import type { ClaimRequest, Force, Gone } from "../../core/backend.js";
 import { nowMs, restMs, type Sent } from "../../core/clock.js";
-import { metadataOf } from "../../engine-kit/claim-metadata.js";
+import { forceIn, forceText, metadataOf, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { type Entry, type Refusal, refusalOf } from "../session-queue/backend.js";
 import { OwnClaim } from "../session-queue/claims.js";
 import type { EtcdDriver } from "./driver.js";
-import { claimKey, emptySince, isEmpty, type ListedKey, QueueKeys } from "./keys.js";
-import type { Compare, Long, TxnResponse } from "./messages.js";
-import { notEtcd } from "./messages.js";
+import {
+  claimKey,
+  emptySince,
+  forcedKey,
+  forcedKeys,
+  isEmpty,
+  isStill,
+  type ListedKey,
+  QueueKeys,
+} from "./keys.js";
+import { type Compare, type Long, notEtcd, type TxnResponse } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
 import type { Session } from "./session.js";
 
@@ -71,7 +79,7 @@ export async function enterQueue(
   request: ClaimRequest,
   attempt: number,
 ): Promise<Entry<ListedKey>> {
-  const { rpc, bell, forces } = driver;
+  const { rpc, bell } = driver;
   // An exclusive claim that does not count waiters needs to know only the nearest claim.
   const whole = !claim.exclusive || request.maxWaiters !== undefined;
   const permission = await mayEnter(driver, claim, request, attempt);
@@ -94,7 +102,7 @@ export async function enterQueue(
   const at = seen.findIndex(({ id }) => id === claim.id);
   if (kv === undefined || seen.length === 0 || (whole && at === -1)) throw notEtcd();
   const entry = known(claim, BigInt(kv.create_revision));
-  forces.listen(header.revision);
+  watchNotices(driver, header.revision);
   // Of a claim that was there already, from an earlier request, the newest two do not tell which are ahead.
   if (!whole && at !== seen.length - 1) return entry;
   return { state: "entered", ahead: seen.slice(0, at), revision: kv.mod_revision };
@@ -154,4 +162,62 @@ async function write(
   claim.doubtful = doubtful;
   claim.written = value;
   return answer;
+}
+
+// A process that takes a claim away writes a notice for the one that has made it, under a prefix that the latter
+// watches: one watch for all claims of a connection.
+
+/** How long a claim that was taken away can still learn why. */
+const FORCED_KEPT_S = 60;
+
+/** From the revision of the first claim on; no notice can have been written before it. */
+function watchNotices(driver: EtcdDriver, revision: Long): void {
+  if (driver.watchesNotices) return;
+  driver.watchesNotices = true;
+  const range = forcedKeys(driver.root, driver.bell);
+  driver.watcher.watch({
+    ...range,
+    from: BigInt(revision),
+    on: (event) => {
+      if (event === undefined) driver.watchesNotices = false;
+      else if (!event.deleted) {
+        const id = event.kv.key.subarray(range.key.length).toString();
+        driver.claims.lost(id, readForce(event.kv.value));
+      }
+    },
+  });
+}
+
+/** Why a claim of ours is no longer there. */
+export async function goneOf({ rpc, root, bell }: EtcdDriver, id: string): Promise<Gone> {
+  const { kvs } = await rpc.range({ key: forcedKey(root, bell, id) });
+  const [notice] = kvs;
+  return notice === undefined ? { state: "gone", loss: "taken" } : readForce(notice.value);
+}
+
+export async function takeAway(
+  { rpc, root }: EtcdDriver,
+  { name, id }: { readonly name: string; readonly id: string },
+  force: Force,
+): Promise<boolean> {
+  const queue = new QueueKeys(root, name);
+  const claims = queue.read(await rpc.range({ ...queue.all(), keys_only: false }));
+  const victim = claims.find((claim) => claim.id === id);
+  if (victim === undefined) return false;
+  const { key } = victim.kv;
+  const { notify: bell } = readMetadata(parsed(victim.kv.value.toString()));
+  const compare = [isStill(key, victim.ticket)];
+  const success = [{ request_delete_range: { key } }];
+  if (bell === undefined) return (await rpc.txn({ compare, success })).succeeded;
+  const { ID: lease } = await rpc.grantLease(FORCED_KEPT_S);
+  const value = Buffer.from(forceText(force));
+  const notice = { request_put: { key: forcedKey(root, bell, id), value, lease } };
+  const { succeeded } = await rpc.txn({ compare, success: [...success, notice] });
+  if (!succeeded) rpc.revokeLease(lease).catch(() => undefined);
+  return succeeded;
+}
+
+/** Any process that may write there can write anything; it is read where an error would end the process. */
+function readForce(value: Buffer): Gone {
+  return { state: "gone", loss: "forced", ...forceIn(parsed(value.toString())) };
 }

@@ -12,8 +12,7 @@ import {
   renewEach,
 } from "../session-queue/backend.js";
 import { OwnClaims } from "../session-queue/claims.js";
-import { EtcdClaim, enterQueue } from "./claim.js";
-import { Forces } from "./force.js";
+import { EtcdClaim, enterQueue, goneOf } from "./claim.js";
 import { isAsOf, isStill, type ListedKey } from "./keys.js";
 import { MOST_QUESTIONS } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
@@ -33,7 +32,8 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   readonly rpc: EtcdRpc;
   readonly watcher: Watcher;
   readonly sessions: Sessions;
-  readonly forces: Forces;
+  /** Of claims that were taken away. */
+  watchesNotices = false;
   readonly claims = new OwnClaims<EtcdClaim>(this);
 
   constructor(settings: EtcdSettings) {
@@ -41,7 +41,6 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     this.rpc = new EtcdRpc(settings, () => this.watcher.renew());
     this.watcher = new Watcher(this.rpc);
     this.sessions = new Sessions(this.rpc, settings.root);
-    this.forces = new Forces(this);
   }
 
   async prepare(request: ClaimRequest): Promise<EtcdClaim> {
@@ -146,7 +145,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   }
 
   goneOf(id: string): Promise<Gone> {
-    return this.forces.goneOf(id);
+    return goneOf(this, id);
   }
 
   forgotten(claim: EtcdClaim): void {

@@ -131,8 +131,12 @@ export class QueueKeys {
 
   read(answer: RangeResponse | undefined): readonly ListedKey[] {
     const claims = (answer?.kvs ?? []).flatMap((kv) => readClaimKey(this.#root, kv) ?? []);
-    return claims.sort((a, b) => (a.ticket < b.ticket ? -1 : 1));
+    return claims.sort(byTicket);
   }
+}
+
+export function byTicket(a: ListedKey, b: ListedKey): number {
+  return a.ticket < b.ticket ? -1 : 1;
 }
 
 /** There is no key in that range. */

@@ -76,9 +76,10 @@ export interface SessionParts {
   /** The client library, where there is one. */
   readonly client?: () => string;
   readonly cells: CellStore;
-  /** The claims of one name, at most `limit` of them. */
+  /** The claims of one name, at most `limit` of them; `undefined` if there are none. */
   record(name: string, limit?: number): Promise<ResourceRecord | undefined>;
-  records(prefix: string): AsyncIterable<ResourceRecord>;
+  /** The same of every name that begins so. */
+  records(prefix: string): AsyncIterable<ResourceRecord | undefined>;
   /** Takes a claim of any process away, and says whether it was there. */
   takeAway(claim: { readonly name: string; readonly id: string }, force: Force): Promise<boolean>;
   /** Where a request may find that its session is over: does it again, on the next session. */
@@ -124,12 +125,11 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    if ("prefix" in query) {
-      yield* this.#parts.records(query.prefix);
-      return;
-    }
-    const record = await this.#again(() => this.#parts.record(query.name, query.limit));
-    if (record !== undefined) yield record;
+    const records =
+      "prefix" in query
+        ? this.#parts.records(query.prefix)
+        : [await this.#again(() => this.#parts.record(query.name, query.limit))];
+    for await (const record of records) if (record !== undefined) yield record;
   }
 
   watch({ id }: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {

@@ -33,12 +33,11 @@ export function claimRecord(
 
 /** `listed` may be more than is shown; `undefined` if nothing is. */
 export function resourceRecord(
-  name: string,
   listed: readonly ListedClaim[],
   claims: readonly ClaimRecord[],
 ): ResourceRecord | undefined {
   const [first] = claims;
-  return first && { name, capacity: capacityOf(listed) ?? first.weight, claims };
+  return first && { name: first.name, capacity: capacityOf(listed) ?? first.weight, claims };
 }
 
 /** A claim that this connection has made, as far as it knows. */

@@ -10,9 +10,8 @@ import {
   renewEach,
 } from "../session-queue/backend.js";
 import { OwnClaims } from "../session-queue/claims.js";
-import { CreateClaim, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./claim.js";
+import { CreateClaim, GoneReasons, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./claim.js";
 import { againIfExpired, unless } from "./errors.js";
-import { GoneReasons } from "./force.js";
 import type { ListedNode } from "./keys.js";
 import { ERROR, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
