@@ -110,7 +110,13 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",
-    edits: [{ file: "backends/zookeeper/claim.js", find: "id === claim.id", replace: "false" }],
+    edits: [
+      {
+        file: "backends/zookeeper/claim.js",
+        find: "queue.find(({ id }) => id === claim.id)",
+        replace: "undefined",
+      },
+    ],
     caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
   },
   {

@@ -28,11 +28,11 @@ type Beat = Promise<ReadonlyMap<EtcdClaim, Renewal>>;
 export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   readonly root: string;
   /** Names the keys by which this connection is told that a claim was taken away. */
-  readonly bell = randomBytes(9).toString("base64url");
+  readonly connectionId = randomBytes(9).toString("base64url");
   readonly rpc: EtcdRpc;
   readonly watcher: Watcher;
   readonly sessions: Sessions;
-  /** Of claims that were taken away. */
+  /** Of claims that were taken away; see claim.ts. */
   watchesNotices = false;
   readonly claims = new OwnClaims<EtcdClaim>(this);
 
@@ -54,7 +54,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   async look(claim: EtcdClaim, request: ClaimRequest): Promise<Look<ListedKey> | undefined> {
     const { key, queue, ticket = 0n } = claim;
     claim.session.keepFresh();
-    const value = claim.value(request, this.bell);
+    const value = claim.value(request, this.connectionId);
     const reads = [{ request_range: { key, keys_only: true } }, queue.ahead(ticket, claim)];
     const unchanged = claim.written !== undefined && value.equals(claim.written);
     const { responses } = await this.rpc.txn(
@@ -105,7 +105,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       claim.grant(sent.atMs);
       if (!claim.waited) return true;
       // Since when it is held is for people to see, so the answer does not wait for it.
-      const value = claim.value(request, this.bell);
+      const value = claim.value(request, this.connectionId);
       claim.written = value;
       const success = [{ request_put: { key, value, ignore_lease: true } }] as const;
       this.rpc.txn({ compare: [isStill(key, ticket)], success }).catch(() => undefined);
@@ -113,7 +113,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     }
     const lengthMs = Math.max(request.ttlMs, minHoldMs);
     const { ID: lease, TTL } = await this.rpc.grantLease(Math.ceil(lengthMs / 1_000));
-    const value = claim.value(request, this.bell, true);
+    const value = claim.value(request, this.connectionId, true);
     const { succeeded } = await this.rpc.txn({
       compare: [isAsOf(key, revision)],
       success: [{ request_put: { key, value, lease } }],
@@ -123,7 +123,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       return false;
     }
     claim.grant(sent.atMs);
-    claim.alone = { lease, sent, lengthMs: Math.min(lengthMs, Number(TTL) * 1_000) };
+    claim.ownLease = { id: lease, sent, lengthMs: Math.min(lengthMs, Number(TTL) * 1_000) };
     claim.written = value;
     return true;
   }
@@ -135,8 +135,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   async remove(claim: EtcdClaim): Promise<boolean> {
     await claim.cancelPending();
     const { responses } = await this.rpc.txn({ success: [{ request_delete_range: { key: claim.key } }] });
-    const { lease } = claim.alone ?? {};
-    if (lease !== undefined) this.rpc.revokeLease(lease).catch(() => undefined);
+    if (claim.ownLease !== undefined) this.rpc.revokeLease(claim.ownLease.id).catch(() => undefined);
     return responses[0]?.response_delete_range?.deleted === "1";
   }
 
@@ -158,7 +157,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     const bySession = new Map<Session, EtcdClaim[]>();
     for (const request of requests) {
       const claim = claims.current(request);
-      if (claim === undefined || claim.alone !== undefined) continue;
+      if (claim === undefined || claim.ownLease !== undefined) continue;
       const sharing = bySession.get(claim.session) ?? [];
       sharing.push(claim);
       bySession.set(claim.session, sharing);
@@ -168,8 +167,8 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     return renewEach(requests, async (request) => {
       const claim = claims.current(request);
       if (claim === undefined) return this.goneOf(request.id);
-      const beat = claim.alone === undefined ? beats.get(claim.session) : undefined;
-      if (beat === undefined) return this.#renewAlone(claim, request.ttlMs);
+      const beat = claim.ownLease === undefined ? beats.get(claim.session) : undefined;
+      if (beat === undefined) return this.#renewOwnLease(claim, request.ttlMs);
       const renewal = (await beat).get(claim);
       if (renewal !== undefined) return renewal;
       // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
@@ -191,7 +190,8 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     const waiting: EtcdClaim[] = [];
     for (const claim of claims) {
       // It has got a lease of its own while we asked.
-      if (claim.alone !== undefined) renewals.set(claim, { state: "held", remainingMs: claim.remainingMs() });
+      if (claim.ownLease !== undefined)
+        renewals.set(claim, { state: "held", remainingMs: claim.remainingMs() });
       else if (!keys.has(textOf(claim.key))) continue;
       else if (claim.grantedAtMs === undefined) waiting.push(claim);
       else renewals.set(claim, { state: "held", remainingMs });
@@ -209,7 +209,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   }
 
   /** Its own lease is not extended: when that is about to end, a claim that is renewed goes back to the others. */
-  async #renewAlone(claim: EtcdClaim, ttlMs: number): Promise<Renewal> {
+  async #renewOwnLease(claim: EtcdClaim, ttlMs: number): Promise<Renewal> {
     const { key, ticket = 0n } = claim;
     const back = !claim.fixed && claim.remainingMs() <= ttlMs;
     const session = back ? await this.#lasting(ttlMs) : undefined;
@@ -224,7 +224,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     if (session !== undefined) {
       claim.session = session;
       claim.madeMs = nowMs();
-      claim.alone = undefined;
+      claim.ownLease = undefined;
     }
     return { state: "held", remainingMs: claim.remainingMs() };
   }
@@ -236,9 +236,9 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     throw backendError("the session of etcd has just ended.", { retryable: true });
   }
 
-  async close(isInUse: (session: Session) => boolean): Promise<void> {
+  async close(inUse: ReadonlySet<Session>): Promise<void> {
     this.watcher.close();
-    await this.sessions.close(isInUse);
+    await this.sessions.close(inUse);
     this.rpc.close();
   }
 }

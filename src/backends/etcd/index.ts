@@ -76,7 +76,7 @@ async function* readRecords(
   const { key, range_end } = keysUnder(`${root}${encodeName(prefix)}`);
   let range: KeyRange = { key, range_end };
   let open: ListedKey[] = [];
-  // Of all pages: the last name of one is told with the next.
+  // Of all pages: the last name of a page may go on in the next one, and is shown with that.
   const remaining = new Map<Long, number>();
   for (;;) {
     const { kvs, more } = await rpc.range({ ...range, limit: PAGE });

@@ -19,7 +19,7 @@ import {
 //   <root><name>/<anything else>                                    a claim of another program: exclusive
 //   <root>%session/<lease id, hex>                                  see session.ts
 //   <root>%cell/<name>                                              a cell
-//   <root>%forced/<bell>/<claim id>                                 why a claim was taken away
+//   <root>%forced/<connection id>/<claim id>                        why a claim was taken away
 // In names % and / are escaped, so no name begins with a % that is not an escape, and none contains another.
 
 export interface KeyRange {
@@ -46,7 +46,7 @@ export function keysUnder(text: string): KeyRange {
   return { key, range_end };
 }
 
-export function hexOf(lease: Long): string {
+function hexOf(lease: Long): string {
   return BigInt.asUintN(64, BigInt(lease)).toString(16);
 }
 
@@ -67,12 +67,12 @@ export function cellKey(root: string, name: string): Buffer {
   return Buffer.from(`${root}%cell/${encodeName(name)}`);
 }
 
-export function forcedKeys(root: string, bell: string): KeyRange {
-  return keysUnder(`${root}%forced/${bell}/`);
+export function forcedKeys(root: string, connectionId: string): KeyRange {
+  return keysUnder(`${root}%forced/${connectionId}/`);
 }
 
-export function forcedKey(root: string, bell: string, id: string): Buffer {
-  return Buffer.from(`${root}%forced/${bell}/${id}`);
+export function forcedKey(root: string, connectionId: string, id: string): Buffer {
+  return Buffer.from(`${root}%forced/${connectionId}/${id}`);
 }
 
 /** A claim as its key tells it. */

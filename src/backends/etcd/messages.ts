@@ -50,7 +50,7 @@ export interface RangeResponse {
 
 export interface RequestOp {
   readonly request_range?: RangeRequest;
-  /** With its lease, or with the one that it has. */
+  /** Bound to this lease, or to the one that the key has already. */
   readonly request_put?: { readonly key: Buffer; readonly value: Buffer } & (
     | { readonly lease: Long }
     | { readonly ignore_lease: true }
@@ -145,7 +145,7 @@ export function checkGrant(answer: LeaseResponse): LeaseResponse {
   return answer;
 }
 
-/** Of a lease that is there or not: then its time is 0 or less. */
+/** The lease may be gone: then its time is 0 or less. */
 export function checkLease<T extends LeaseResponse>(answer: T, id: string): T {
   if (!isHeader(answer.header) || answer.ID !== id) throw notEtcd();
   return answer;

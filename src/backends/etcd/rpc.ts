@@ -39,10 +39,13 @@ export class EtcdRpc {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
     this.#onSilence = onSilence;
-    this.#endpoints = settings.address.hosts.map(({ host, port }) => new Endpoint(host, port, settings));
+    this.#endpoints = settings.address.hosts.map((host) => new Endpoint(host, settings));
     const { username, password } = settings.address;
     if (username === undefined || password === undefined) return;
-    this.#login = new Login(() => this.#authenticate({ name: username, password }));
+    const user = { name: username, password };
+    this.#login = new Login(
+      async () => (await this.#call<{ token: string }>("Auth", "Authenticate", user, "login")).token,
+    );
   }
 
   async range(request: RangeRequest): Promise<RangeResponse> {
@@ -198,10 +201,6 @@ export class EtcdRpc {
     return metadata;
   }
 
-  async #authenticate(user: { readonly name: string; readonly password: string }): Token {
-    return (await this.#call<{ token: string }>("Auth", "Authenticate", user, "login")).token;
-  }
-
   /** After a failure the next server is asked; one that did not answer gets a new connection. */
   #failed(endpoint: Endpoint, error: unknown, token: Token | undefined, sentMs: number): LockError {
     const code = codeOf(error);
@@ -218,7 +217,7 @@ export class EtcdRpc {
     });
   }
 
-  /** One that is dead may not even refuse; then the next one gets its share of the time. */
+  /** A server that is dead may not even refuse, so each gets its share of the time. */
   async #reachable(): Promise<Endpoint> {
     const shareMs = this.#settings.timeoutMs / this.#endpoints.length;
     for (let others = this.#endpoints.length - 1; others > 0; others--) {

@@ -43,10 +43,10 @@ export class Session {
     this.#proven = sent;
   }
 
-  static async open(rpc: EtcdRpc, root: string, ttlMs: number): Promise<Session> {
+  static async open(rpc: EtcdRpc, root: string, ttlS: number): Promise<Session> {
     const sent = sendingNow();
-    // Whole seconds, and the servers may give more than was asked for.
-    const { ID, TTL } = await rpc.grantLease(Math.max(1, Math.ceil(ttlMs / 1_000)));
+    // The servers may give more than was asked for.
+    const { ID, TTL } = await rpc.grantLease(ttlS);
     const session = new Session(rpc, root, ID, Number(TTL), sent);
     await rpc.txn({ success: [{ request_put: { key: session.key, value: session.#value(), lease: ID } }] });
     return session;
@@ -173,11 +173,11 @@ export class Sessions {
   }
 
   /** Ends those that no claim uses any more; the others end by their ttl, because work may go on under their claims. */
-  async close(isUsed: (session: Session) => boolean): Promise<void> {
+  async close(inUse: ReadonlySet<Session>): Promise<void> {
     const opened = await Promise.allSettled(this.#byTtl.values());
     this.#byTtl.clear();
     const unused = opened.flatMap((one) =>
-      one.status === "fulfilled" && !one.value.gone && !isUsed(one.value) ? [one.value] : [],
+      one.status === "fulfilled" && !one.value.gone && !inUse.has(one.value) ? [one.value] : [],
     );
     await Promise.allSettled(unused.map((session) => session.end()));
   }
@@ -185,7 +185,7 @@ export class Sessions {
   #open(ttlS: number): Promise<Session> {
     const known = this.#byTtl.get(ttlS);
     if (known !== undefined) return known;
-    const opening = Session.open(this.#rpc, this.#root, ttlS * 1_000);
+    const opening = Session.open(this.#rpc, this.#root, ttlS);
     this.#byTtl.set(ttlS, opening);
     opening.catch(() => this.#forget(ttlS, opening));
     return opening;

@@ -130,7 +130,7 @@ export class Watcher {
     this.#retry = startTimer(() => void this.#open(), delayMs).unref();
   }
 
-  /** Says whether the watch stands, or has ended as it may. */
+  /** `false`: the stream has to be opened anew. */
   #hear({ watch_id, created, canceled, compact_revision, events }: WatchResponse): boolean {
     const standing = this.#standing.get(watch_id);
     if (standing === undefined) return !(canceled && watch_id === NO_WATCH);
@@ -155,7 +155,7 @@ export class Watcher {
     return true;
   }
 
-  /** All that came to stand since the last time, together. */
+  /** Whether the keys are still there whose watches stand since the last look; many in one request. */
   async #look(): Promise<void> {
     if (this.#looking) return;
     this.#looking = true;

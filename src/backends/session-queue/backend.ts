@@ -67,7 +67,7 @@ export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends 
   grant(claim: C, request: ClaimRequest, look: Look<L>): Promise<boolean>;
   renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]>;
   /** Ends the sessions that are not in use; the others end by themselves. */
-  close(isInUse: (session: C["session"]) => boolean): Promise<void>;
+  close(inUse: ReadonlySet<C["session"]>): Promise<void>;
 }
 
 /** What an engine consists of, besides its queue. */
@@ -138,8 +138,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
 
   close(): Promise<void> {
     this.#claims.timers.close();
-    const inUse = this.#claims.sessionsInUse();
-    return this.#driver.close((session) => inUse.has(session));
+    return this.#driver.close(this.#claims.sessionsInUse());
   }
 
   #again<T>(act: () => Promise<T>): Promise<T> {
@@ -234,7 +233,7 @@ export async function refusalOf<C extends OwnClaim, L extends ListedClaim>(
   return waiters < (maxWaiters ?? Infinity) ? undefined : { state: "queue-full", waiters };
 }
 
-/** Of a claim that is there, with these ahead of it. */
+/** The answer to a claim that is still there, with these ahead of it. */
 export function renewalOf(
   { weight, capacity }: OwnClaim,
   ahead: readonly ListedClaim[],

@@ -79,7 +79,7 @@ export abstract class OwnClaim {
     return this.weight === this.capacity;
   }
 
-  /** No other claim may be granted before. */
+  /** Until then no other claim may be granted. */
   heldUntilMs(): number {
     return this.grantedAtMs === undefined ? -Infinity : this.grantedAtMs + this.minHoldMs;
   }
@@ -155,7 +155,7 @@ export class OwnClaims<C extends OwnClaim> {
     this.#notify.get(id)?.();
   }
 
-  /** It is not there any more: why? */
+  /** Forgets a claim that is not there any more, and says why it is gone. */
   async goneAfter(claim: C): Promise<Gone> {
     this.forget(claim);
     return claim.session.gone ? { state: "gone", loss: "session" } : this.#driver.goneOf(claim.id);

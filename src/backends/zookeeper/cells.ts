@@ -13,23 +13,18 @@ interface Content {
   readonly keepMs?: number | undefined;
 }
 
-interface Found {
-  readonly stat: Stat;
-  readonly cell: StoredCell | undefined;
-}
-
 /** A program that may write there can write anything. */
 function readContent(data: Buffer, name: string): Content {
   try {
     const content = JSON.parse(data.toString()) as Content;
     if (typeof content.text === "string") return content;
   } catch {
-    // Said below.
+    // It is not even JSON.
   }
   throw backendError(`the cell "${name}" was not written by Locktender.`, { name, retryable: false });
 }
 
-/** Longer than any request lasts: see below. */
+/** Longer than any request lasts: see `ZooKeeperCells`. */
 const REMOVED_AFTER_MS = 60_000;
 const MOST_ATTEMPTS = 20;
 /** So that what a visit lists stays short. */
@@ -72,7 +67,7 @@ export class ZooKeeperCells implements CellStore {
     return written.mzxid;
   }
 
-  /** Whatever is there. */
+  /** Writes it, whatever is there. */
   async #overwrite(session: Session, name: string, data: Buffer): Promise<Stat> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const written =
@@ -82,7 +77,7 @@ export class ZooKeeperCells implements CellStore {
     throw tooMany(name);
   }
 
-  /** Nothing if it is not as expected. */
+  /** `undefined` if it is not as expected, and nothing was written. */
   async #writeIf(name: string, data: Buffer, ifVersion: bigint | null): Promise<Stat | undefined> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const { session, found } = await againIfExpired(async () => {
@@ -110,7 +105,10 @@ export class ZooKeeperCells implements CellStore {
     return (await made.catch(unless(ERROR.noNode)))?.stat;
   }
 
-  async #find(session: Session, name: string): Promise<Found | undefined> {
+  async #find(
+    session: Session,
+    name: string,
+  ): Promise<{ readonly stat: Stat; readonly cell: StoredCell | undefined } | undefined> {
     const path = this.#path(name);
     // Our server may be behind the one that another process has just written to.
     const [, read] = await Promise.all([session.client.send(sync(path)), session.find(path)]);

@@ -7,7 +7,7 @@ import { refusal, refusalCode, unless } from "./errors.js";
 import { claimNode, encodeName, type ListedNode } from "./keys.js";
 import { type Created, create, ERROR, getData, MODE, multi, remove, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { bellsOf, type Session } from "./session.js";
+import { noticePrefix, type Session } from "./session.js";
 
 export function parentOf(root: string, name: string): string {
   return `${root}/${encodeName(name)}`;
@@ -58,7 +58,7 @@ export class ZooKeeperClaim extends OwnClaim {
    */
   value(request: ClaimRequest): Buffer {
     const { grantedAtMs, session } = this;
-    const { bell: notify, client } = session;
+    const { noticePath: notify, client } = session;
     const ttl = client.timeoutMs;
     const shown = this.waited && grantedAtMs !== undefined;
     const granted = shown ? Math.round(grantedAtMs - this.#cameMs) : undefined;
@@ -181,9 +181,7 @@ export class CreateClaim {
     const container = create(parent, NOTHING, this.#settings.acl, MODE.container);
     const [made, added] = await session.client.send(multi([container, this.#node(claim, value)]));
     // Of the second part only the path is told; but all parts are one change, and have its number.
-    if (made?.created !== undefined && added?.path !== undefined) {
-      return { path: added.path, stat: made.created.stat };
-    }
+    if (made?.stat !== undefined && added?.path !== undefined) return { path: added.path, stat: made.stat };
     const code = made?.error || added?.error || ERROR.connectionLoss;
     if (code === ERROR.nodeExists) this.#remember(parent);
     else if (code === ERROR.noNode) await session.make(this.#settings.root);
@@ -201,14 +199,14 @@ export class CreateClaim {
 
 /** How long a claim that is gone can still learn why. */
 const KEPT_MS = 60_000;
-/** A bell keeps the newest notices; a process that has not read one by then learns only that its claim is gone. */
+/** The newest ones are kept; a process that has not read one by then learns only that its claim is gone. */
 const MOST_NOTICES = 50;
 
 interface Notice extends Partial<Force> {
   readonly id: string;
 }
 
-/** Why claims of ours are gone: as other processes wrote it into our bells, and what became of our sessions. */
+/** Why claims of ours are gone: as other processes wrote it into our nodes for notices, and what became of our sessions. */
 export class GoneReasons {
   readonly #byId = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
   readonly #onForced: (id: string, gone: Gone) => void;
@@ -231,9 +229,9 @@ export class GoneReasons {
     return this.#byId.get(id)?.gone;
   }
 
-  /** Reads the bell of a session; what is new is told. */
+  /** Reads the notices for a session; what is new is told. */
   async read(session: Session): Promise<void> {
-    for (const { id, ...force } of readNotices(await session.readBell())) {
+    for (const { id, ...force } of parseNotices(await session.readNotices())) {
       if (this.#byId.has(id)) continue;
       const gone: Gone = { state: "gone", loss: "forced", ...forceIn(force) };
       this.add(id, gone);
@@ -256,20 +254,21 @@ export async function takeAway(
   const path = `${parent}/${victim.node}`;
   const read = await session.find(path);
   if (read === undefined) return false;
-  const { notify: said } = readMetadata(parsed(read.data.toString()));
+  const { notify } = readMetadata(parsed(read.data.toString()));
   // A program that may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
-  const bell = said?.startsWith(bellsOf(root)) ? said : undefined;
+  const noticePath = notify?.startsWith(noticePrefix(root)) ? notify : undefined;
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    const found = bell && (await session.find(bell));
-    if (!bell || !found) return session.remove(path);
+    const found = noticePath && (await session.find(noticePath));
+    if (!noticePath || !found) return session.remove(path);
     const notice: Notice = { id: claim.id, ...force };
-    const data = Buffer.from(JSON.stringify([...readNotices(found.data), notice].slice(-MOST_NOTICES)));
-    const [told, removed] = await client.send(multi([setData(bell, data, found.stat.version), remove(path)]));
+    const data = Buffer.from(JSON.stringify([...parseNotices(found.data), notice].slice(-MOST_NOTICES)));
+    const telling = setData(noticePath, data, found.stat.version);
+    const [told, removed] = await client.send(multi([telling, remove(path)]));
     if (removed?.error === 0) return true;
     if (removed?.error === ERROR.noNode) return false;
     // Another process has written a notice meanwhile, or the process of the claim is gone.
     const code = told?.error ?? ERROR.connectionLoss;
-    if (code !== ERROR.badVersion && code !== ERROR.noNode) throw refusal(code, "its bell");
+    if (code !== ERROR.badVersion && code !== ERROR.noNode) throw refusal(code, noticePath);
   }
   throw backendError(`too many processes take away "${claim.name}" at once.`, {
     name: claim.name,
@@ -277,7 +276,7 @@ export async function takeAway(
   });
 }
 
-function readNotices(data: Buffer): readonly Notice[] {
+function parseNotices(data: Buffer): readonly Notice[] {
   const notices = parsed(data.toString());
   return Array.isArray(notices) ? notices.filter((notice) => typeof notice?.id === "string") : [];
 }

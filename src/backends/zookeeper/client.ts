@@ -71,7 +71,7 @@ export class Client {
     const { hosts } = settings.address;
     const deadlineMs = nowMs() + settings.timeoutMs;
     const handshake = { lastZxid: 0n, timeoutMs: askedMs, sessionId: 0n, password: Buffer.alloc(16) };
-    // Not all clients to the same one.
+    // So that not all clients are at the same server.
     const first = randomInt(hosts.length);
     let failure = unreachable(describeHosts(settings.address), "no answer in time.");
     for (let attempt = 0; attempt < hosts.length; attempt++) {

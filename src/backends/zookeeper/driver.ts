@@ -31,7 +31,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     this.root = settings.root;
     this.#creation = new CreateClaim(settings);
     this.sessions = new Sessions(settings, {
-      bell: (session) => this.#readForced(session),
+      noticed: (session) => this.#readNotices(session),
       reattached: (session) => this.#reattached(session),
       gone: (session) => this.#sessionGone(session),
     });
@@ -143,14 +143,14 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     return renewalOf(claim, ahead, remainingMs);
   }
 
-  #readForced(session: Session): void {
+  #readNotices(session: Session): void {
     this.#goneReasons.read(session).catch(() => undefined);
   }
 
   /** Claims that could not be removed are removed now; and the waiters ask again, because the watches are gone. */
   #reattached(session: Session): void {
     const { claims } = this;
-    this.#readForced(session);
+    this.#readNotices(session);
     for (const claim of claims.of(session)) {
       if (claim.unwanted) claims.remove(claim).catch(() => undefined);
       else if (claim.grantedAtMs === undefined) claims.notify(claim);
@@ -167,7 +167,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     }
   }
 
-  close(isInUse: (session: Session) => boolean): Promise<void> {
-    return this.sessions.close(isInUse);
+  close(inUse: ReadonlySet<Session>): Promise<void> {
+    return this.sessions.close(inUse);
   }
 }

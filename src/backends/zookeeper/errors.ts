@@ -39,7 +39,7 @@ const MEANING: ReadonlyMap<number, readonly [name: string, passes: boolean, advi
   [-127, ["Throttled", PASSES]],
 ]);
 
-/** What a server said no with. */
+/** The code that a server has refused with. */
 class Refusal extends Error {
   constructor(
     readonly code: number,
@@ -64,7 +64,7 @@ export function noTree(path: string, error: unknown): LockError {
   return backendError(text, { retryable: false, cause: error });
 }
 
-/** The number that a server has refused with, if it was one. */
+/** `undefined` if no server has refused it. */
 export function refusalCode(error: unknown): number | undefined {
   const cause = error instanceof LockError ? error.cause : undefined;
   return cause instanceof Refusal ? cause.code : undefined;

@@ -17,45 +17,49 @@ import { QueueViews } from "./queue-view.js";
 
 const NOTHING = Buffer.alloc(0);
 
-/** What the paths of all bells begin with. */
-export function bellsOf(root: string): string {
+/** What the paths of all nodes for notices begin with. */
+export function noticePrefix(root: string): string {
   return `${root}/%bell-`;
+}
+
+export interface SessionEvents {
+  /** Another process has written a notice for it. */
+  noticed(session: Session): void;
+  /** It is connected again, and all watches are gone. */
+  reattached(session: Session): void;
+  gone(session: Session): void;
 }
 
 /**
  * A session of ZooKeeper that many claims share, with two nodes of its own: one to write to, because only that
- * shows that the session is alive, and the bell, where other processes write notices for it.
+ * shows that the session is alive, and one where other processes write notices for it.
  */
 export class Session {
   readonly client: Client;
   readonly queues: QueueViews;
-  readonly bell: string;
+  readonly noticePath: string;
   readonly #path: string;
   readonly #root: string;
   readonly #acl: ZooKeeperSettings["acl"];
-  readonly #onBell: () => void;
+  readonly #onNotice: () => void;
   #prepared: Promise<void> | undefined;
   #looking: Promise<ReadonlySet<string>> | undefined;
   #beating: Promise<unknown> | undefined;
 
-  private constructor(client: Client, { root, acl }: ZooKeeperSettings, onBell: (of: Session) => void) {
+  private constructor(client: Client, { root, acl }: ZooKeeperSettings, onNotice: (of: Session) => void) {
     this.client = client;
     this.queues = new QueueViews(this);
     this.#root = root;
     this.#acl = acl;
     const id = BigInt.asUintN(64, client.id).toString(16);
     this.#path = `${root}/%session-${id}`;
-    this.bell = `${bellsOf(root)}${id}`;
-    this.#onBell = () => onBell(this);
+    this.noticePath = `${noticePrefix(root)}${id}`;
+    this.#onNotice = () => onNotice(this);
   }
 
-  static async open(
-    settings: ZooKeeperSettings,
-    timeoutMs: number,
-    on: { bell(session: Session): void; reattached(session: Session): void; gone(session: Session): void },
-  ): Promise<Session> {
+  static async open(settings: ZooKeeperSettings, timeoutMs: number, on: SessionEvents): Promise<Session> {
     const client = await Client.open(settings, timeoutMs);
-    const session = new Session(client, settings, on.bell);
+    const session = new Session(client, settings, on.noticed);
     client.events = { reattached: () => on.reattached(session), gone: () => on.gone(session) };
     return session;
   }
@@ -78,8 +82,8 @@ export class Session {
 
   async #prepare(): Promise<void> {
     await this.make(this.#path, NOTHING, MODE.ephemeral);
-    await this.make(this.bell, NOTHING, MODE.ephemeral);
-    await this.readBell();
+    await this.make(this.noticePath, NOTHING, MODE.ephemeral);
+    await this.readNotices();
   }
 
   /**
@@ -114,11 +118,11 @@ export class Session {
     return (await removed.catch(unless(ERROR.noNode))) ?? false;
   }
 
-  /** The notices that were written to the bell; from now on a change is told. */
-  async readBell(): Promise<Buffer> {
-    const stop = this.client.watch(this.bell, this.#onBell);
+  /** What other processes have written; from now on a change is told. */
+  async readNotices(): Promise<Buffer> {
+    const stop = this.client.watch(this.noticePath, this.#onNotice);
     try {
-      return (await this.client.send(getData(this.bell, true))).data;
+      return (await this.client.send(getData(this.noticePath, true))).data;
     } catch (error) {
       stop();
       unless(ERROR.noNode)(error);
@@ -178,14 +182,14 @@ interface Opened {
 /** The sessions of one connection, each with a socket of its own, by how long they last. */
 export class Sessions {
   readonly #settings: ZooKeeperSettings;
-  readonly #events: Parameters<typeof Session.open>[2];
+  readonly #events: SessionEvents;
   readonly #opened = new Set<Opened>();
   /** What the servers allow, as far as they have shown it. */
   #shortestMs = 0;
   #longestMs = Infinity;
   #closed = false;
 
-  constructor(settings: ZooKeeperSettings, events: Parameters<typeof Session.open>[2]) {
+  constructor(settings: ZooKeeperSettings, events: SessionEvents) {
     this.#settings = settings;
     this.#events = events;
   }
@@ -196,7 +200,7 @@ export class Sessions {
     );
   }
 
-  /** Whichever there is. */
+  /** One that is alive, however long it lasts. */
   async any(): Promise<Session> {
     const { ttlMs } = this.#settings;
     return this.live[0] ?? (await (ttlMs === undefined ? this.#get(DEFAULT_MS) : this.lasting(ttlMs)));
@@ -215,14 +219,14 @@ export class Sessions {
   }
 
   /** Ends those that no claim uses any more; the others end by themselves, because work may go on under their claims. */
-  async close(isUsed: (session: Session) => boolean): Promise<void> {
+  async close(inUse: ReadonlySet<Session>): Promise<void> {
     this.#closed = true;
     const opened = [...this.#opened];
     this.#opened.clear();
     await Promise.all(
       opened.map(async ({ opening }) => {
         const session = await opening.catch(() => undefined);
-        await session?.client.close(!isUsed(session));
+        await session?.client.close(!inUse.has(session));
       }),
     );
   }

@@ -256,7 +256,7 @@ export class Wire {
   }
 }
 
-/** Says hello, and waits for the answer. */
+/** Sends the first request of a connection, and waits for its answer. */
 function performHandshake(
   socket: Socket,
   secure: boolean,

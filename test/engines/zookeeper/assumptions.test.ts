@@ -68,7 +68,7 @@ describe("what the code relies on", () => {
     const [container, claim] = await wire.send(multi(both));
     const { stat } = await wire.send(getData(claim?.path ?? "", false));
     expect(claim?.path).toBe("/one/claim-0000000000");
-    expect(stat.czxid).toBe(container?.created?.stat.czxid);
+    expect(stat.czxid).toBe(container?.stat?.czxid);
   });
 
   test("a multi whose first part fails does nothing", async () => {

@@ -22,7 +22,7 @@ function cellsOf(prefix: string): { cells: ZooKeeperCells; end(): Promise<void> 
   const driver = new ZooKeeperDriver(settings);
   const end = async () => {
     driver.claims.timers.close();
-    await driver.sessions.close(() => false);
+    await driver.sessions.close(new Set());
   };
   onTestFinished(end);
   return { cells: new ZooKeeperCells(driver, 300), end };
