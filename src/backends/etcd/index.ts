@@ -1,7 +1,6 @@
-import type { Backend, ResourceRecord, Traits } from "../../core/backend.js";
+import type { Backend, ResourceRecord } from "../../core/backend.js";
 import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
 import { installed } from "../../engine-kit/client-library.js";
-import { tlsCaveats } from "../../engine-kit/tls.js";
 import { SessionBackend } from "../session-queue/backend.js";
 import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { EtcdCells } from "./cells.js";
@@ -22,20 +21,10 @@ import type { EtcdRpc } from "./rpc.js";
 
 export type { EtcdOptions } from "./options.js";
 
-const TRAITS: Traits = {
-  engine: "etcd",
-  reach: "network",
-  fencing: true,
-  queueing: true,
-  notifications: true,
-  ttl: "session",
-  expiryGranularityMs: 2_000,
-  caveats: [
-    "Times to live are whole seconds, and at least one and a half election timeouts of the servers.",
-    "A new leader extends all leases, so after an election a dead holder may keep its lock for longer than its ttl.",
-    "Tokens are numbers that the servers count: they go back when the servers are restored from a backup, or start with empty data.",
-  ],
-};
+const CAVEATS = [
+  "Times to live are whole seconds, and at least one and a half election timeouts of the servers.",
+  "A new leader extends all leases, so after an election a dead holder may keep its lock for longer than its ttl.",
+];
 
 /** Locks on etcd, in the layout of its own clients. */
 export function etcd(options: EtcdOptions): Backend {
@@ -43,7 +32,9 @@ export function etcd(options: EtcdOptions): Backend {
   const driver = new EtcdDriver(settings);
   const { rpc, root } = driver;
   return new SessionBackend(driver, {
-    traits: { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] },
+    engine: "etcd",
+    caveats: CAVEATS,
+    tls: settings.tls,
     client: () => installed("@grpc/grpc-js"),
     cells: new EtcdCells(rpc, root),
     record: (name, limit) => readRecord(rpc, root, name, limit),

@@ -15,6 +15,7 @@ import type {
 import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
+import { type TlsSettings, tlsCaveats } from "../../engine-kit/tls.js";
 import {
   type ClaimDriver,
   capacityOf,
@@ -70,9 +71,24 @@ export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends 
   close(inUse: ReadonlySet<C["session"]>): Promise<void>;
 }
 
+const TRAITS: Omit<Traits, "engine"> = {
+  reach: "network",
+  fencing: true,
+  queueing: true,
+  notifications: true,
+  ttl: "session",
+  expiryGranularityMs: 2_000,
+  caveats: [
+    "Tokens are numbers that the servers count: they go back when the servers are restored from a backup, or start with empty data.",
+  ],
+};
+
 /** What an engine consists of, besides its queue. */
 export interface SessionParts {
-  readonly traits: Traits;
+  readonly engine: string;
+  /** Those that not all engines of this family have. */
+  readonly caveats: readonly string[];
+  readonly tls: TlsSettings | undefined;
   /** The client library, where there is one. */
   readonly client?: () => string;
   readonly cells: CellStore;
@@ -95,7 +111,8 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   readonly #claims: OwnClaims<C>;
 
   constructor(driver: QueueDriver<C, L>, parts: SessionParts) {
-    this.traits = parts.traits;
+    const { engine, caveats, tls } = parts;
+    this.traits = { ...TRAITS, engine, caveats: [...caveats, ...TRAITS.caveats, ...tlsCaveats(tls)] };
     this.cells = parts.cells;
     this.#parts = parts;
     this.#driver = driver;

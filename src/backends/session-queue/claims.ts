@@ -93,7 +93,8 @@ export interface ClaimDriver<C extends OwnClaim> {
   remove(claim: C): Promise<boolean>;
   /** The pause after a removal that failed; `undefined`: the driver itself tries again when it is connected. */
   retryMs(claim: C): number | undefined;
-  forgotten(claim: C): void;
+  /** This connection no longer knows it. */
+  forgotten?(claim: C): void;
   /** Why a claim is gone whose session is not. */
   goneOf(id: string): Promise<Gone>;
 }
@@ -133,7 +134,7 @@ export class OwnClaims<C extends OwnClaim> {
   forget(claim: C): void {
     claim.stopWatching();
     if (this.has(claim)) this.#byId.delete(claim.id);
-    this.#driver.forgotten(claim);
+    this.#driver.forgotten?.(claim);
   }
 
   of(session: C["session"]): readonly C[] {

@@ -2,7 +2,7 @@ import type { ClaimRequest, Force, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import { forceIn, metadataOf, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
-import { OwnClaim, type Timers } from "../session-queue/claims.js";
+import { OwnClaim } from "../session-queue/claims.js";
 import { refusal, refusalCode, unless } from "./errors.js";
 import { claimNode, encodeName, type ListedNode } from "./keys.js";
 import { type Created, create, ERROR, getData, MODE, multi, remove, setData } from "./messages.js";
@@ -63,44 +63,6 @@ export class ZooKeeperClaim extends OwnClaim {
     const shown = this.waited && grantedAtMs !== undefined;
     const granted = shown ? Math.round(grantedAtMs - this.#cameMs) : undefined;
     return Buffer.from(JSON.stringify({ ...metadataOf(request), notify, bell: notify, ttl, granted }));
-  }
-}
-
-const WRITTEN_AFTER_MS = 100;
-
-/**
- * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot
- * lock it would double what a grant costs.
- */
-export class HeldSinceWriter {
-  readonly #timers: Timers;
-  readonly #waiting = new Map<ZooKeeperClaim, ClaimRequest>();
-  #armed = false;
-
-  constructor(timers: Timers) {
-    this.#timers = timers;
-  }
-
-  later(claim: ZooKeeperClaim, request: ClaimRequest): void {
-    // One timer for all, also if those that it was set for have gone.
-    if (!this.#armed) this.#timers.later(WRITTEN_AFTER_MS, () => this.#write());
-    this.#armed = true;
-    this.#waiting.set(claim, request);
-  }
-
-  forget(claim: ZooKeeperClaim): void {
-    this.#waiting.delete(claim);
-  }
-
-  #write(): void {
-    this.#armed = false;
-    for (const [claim, request] of this.#waiting) {
-      if (claim.left) continue;
-      claim.written = claim.value(request);
-      // No answer waits for it, and nothing depends on it.
-      claim.session.client.send(setData(claim.path, claim.written)).catch(() => undefined);
-    }
-    this.#waiting.clear();
   }
 }
 

@@ -10,7 +10,7 @@ import {
   renewEach,
 } from "../session-queue/backend.js";
 import { OwnClaims } from "../session-queue/claims.js";
-import { CreateClaim, GoneReasons, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./claim.js";
+import { CreateClaim, GoneReasons, sessionFor, ZooKeeperClaim } from "./claim.js";
 import { againIfExpired, unless } from "./errors.js";
 import type { ListedNode } from "./keys.js";
 import { ERROR, setData } from "./messages.js";
@@ -18,13 +18,18 @@ import type { ZooKeeperSettings } from "./options.js";
 import { aheadOf, watchBlockers } from "./queue-view.js";
 import { type Session, Sessions } from "./session.js";
 
+/**
+ * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot lock it
+ * would double what a grant costs.
+ */
+const SHOWN_AFTER_MS = 100;
+
 /** How the claims of one connection are made, looked at, granted, kept and removed on ZooKeeper. */
 export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> {
   readonly root: string;
   readonly sessions: Sessions;
   readonly claims = new OwnClaims<ZooKeeperClaim>(this);
   readonly #creation: CreateClaim;
-  readonly #heldSince = new HeldSinceWriter(this.claims.timers);
   readonly #goneReasons = new GoneReasons((id, gone) => this.claims.lost(id, gone));
 
   constructor(settings: ZooKeeperSettings) {
@@ -90,8 +95,15 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     // A claim that is granted at once was just written; one that waited may have to rely on an old write.
     if (waited && (ownClock || trustedUntilMs - nowMs() < timeoutMs / 3)) await session.beat();
     claim.grant(request.ttlMs);
-    if (waited) this.#heldSince.later(claim, request);
+    if (waited) this.claims.timers.later(SHOWN_AFTER_MS, () => this.#showGrant(claim, request));
     return true;
+  }
+
+  #showGrant(claim: ZooKeeperClaim, request: ClaimRequest): void {
+    if (claim.left || !this.claims.has(claim)) return;
+    claim.written = claim.value(request);
+    // No answer waits for it, and nothing depends on it.
+    claim.session.client.send(setData(claim.path, claim.written)).catch(() => undefined);
   }
 
   async isThere({ session, path }: ZooKeeperClaim): Promise<boolean> {
@@ -116,10 +128,6 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     // It may have been written a moment ago.
     await Promise.all(this.sessions.live.map((session) => this.#goneReasons.read(session)));
     return this.#goneReasons.of(id) ?? { state: "gone", loss: "taken" };
-  }
-
-  forgotten(claim: ZooKeeperClaim): void {
-    this.#heldSince.forget(claim);
   }
 
   /** All claims that are renewed in one turn share one write, one look at what is there, and one at each queue. */

@@ -1,6 +1,5 @@
-import type { Backend, ClaimRecord, ResourceRecord, Traits } from "../../core/backend.js";
+import type { Backend, ClaimRecord, ResourceRecord } from "../../core/backend.js";
 import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
-import { tlsCaveats } from "../../engine-kit/tls.js";
 import { SessionBackend } from "../session-queue/backend.js";
 import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { ZooKeeperCells } from "./cells.js";
@@ -14,21 +13,11 @@ import type { Session, Sessions } from "./session.js";
 
 export type { ZooKeeperOptions } from "./options.js";
 
-const TRAITS: Traits = {
-  engine: "zookeeper",
-  reach: "network",
-  fencing: true,
-  queueing: true,
-  notifications: true,
-  ttl: "session",
-  expiryGranularityMs: 2_000,
-  caveats: [
-    "Sessions last from two to twenty ticks of the servers (4 to 40 s by default): shorter times to live are raised to that, longer ones are refused.",
-    "A lease is trusted for two thirds of its ttl after a renewal, because a server that is cut off from its leader does not know it.",
-    "A new leader gives all sessions their whole time again, so after an election a dead holder may keep its lock for longer than its ttl.",
-    "Tokens are numbers that the servers count: they go back when the servers are restored from a backup, or start with empty data.",
-  ],
-};
+const CAVEATS = [
+  "Sessions last from two to twenty ticks of the servers (4 to 40 s by default): shorter times to live are raised to that, longer ones are refused.",
+  "A lease is trusted for two thirds of its ttl after a renewal, because a server that is cut off from its leader does not know it.",
+  "A new leader gives all sessions their whole time again, so after an election a dead holder may keep its lock for longer than its ttl.",
+];
 
 /** Locks on ZooKeeper, in the layout of Curator. */
 export function zookeeper(options: ZooKeeperOptions): Backend {
@@ -36,7 +25,9 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
   const driver = new ZooKeeperDriver(settings);
   const { sessions, root } = driver;
   return new SessionBackend(driver, {
-    traits: { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] },
+    engine: "zookeeper",
+    caveats: CAVEATS,
+    tls: settings.tls,
     cells: new ZooKeeperCells(driver),
     record: async (name, limit) => readRecord(await sessions.any(), root, name, limit),
     records: (prefix) => readRecords(sessions, root, prefix),
