@@ -4,13 +4,7 @@ import { invalidOption, isLockError, LockError } from "./core/errors.js";
 import { locksCallOf, takerOf } from "./core/misplaced-client.js";
 import { isObject, knownOptions } from "./core/options.js";
 import { partOf } from "./core/shape.js";
-import { tidyUrl } from "./engine-kit/address.js";
-import {
-  duration,
-  type ParameterTable,
-  readParameters,
-  withParameters,
-} from "./engine-kit/url-parameters.js";
+import { duration, type ParameterTable, readParameters, tidyUrl, withParameters } from "./engine-kit/url.js";
 import { createLocks, type Locks } from "./locks/locks.js";
 import { DEFAULT_TTL, LOCKS_OPTIONS, type LocksOptions } from "./locks/locks-options.js";
 

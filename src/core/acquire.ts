@@ -1,4 +1,3 @@
-import { onAbort } from "./abort.js";
 import { type AcquireRequest, claimRequest, outage, queueFull, tooSlow } from "./acquire-request.js";
 import type { Answer, Gone } from "./backend.js";
 import { ClaimState, type WaiterListener } from "./claim-state.js";
@@ -7,10 +6,10 @@ import type { Cancellable, Connection } from "./connection.js";
 import { timeoutError } from "./diagnostics/timeout-error.js";
 import { asLockError, isLockError, type LockError } from "./errors.js";
 import type { About } from "./events.js";
-import { POLL_MS } from "./expiry-poll.js";
 import { HeldClaim } from "./held-claim.js";
+import { POLL_MS } from "./renewer.js";
 import { AgreedCapacity } from "./resizing.js";
-import { startTimer, stopTimer } from "./timer.js";
+import { onAbort, startTimer, stopTimer } from "./timer.js";
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
 export function acquire(connection: Connection, request: AcquireRequest): Promise<HeldClaim | undefined> {

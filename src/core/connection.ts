@@ -4,12 +4,10 @@ import type { ClaimState, Grant } from "./claim-state.js";
 import { nowMs } from "./clock.js";
 import { asLockError, LockError } from "./errors.js";
 import type { About, Events, LockKind } from "./events.js";
-import { ExpiryPoll } from "./expiry-poll.js";
 import { Leaks } from "./leaks.js";
 import { groupOf } from "./names.js";
-import { ReleaseRetry } from "./release-retry.js";
-import { Renewer } from "./renewer.js";
-import { delay, nextTurn } from "./timer.js";
+import { ExpiryPoll, Renewer } from "./renewer.js";
+import { delay, nextTurn, startTimer, stopTimer } from "./timer.js";
 
 /** A release waits while the engine may come back: for so many attempts, and for so long. */
 const RELEASE_ATTEMPTS = 3;
@@ -33,7 +31,7 @@ export class Connection {
   readonly runs = new Set<Promise<unknown>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
-  readonly #leftovers: ReleaseRetry;
+  readonly #releaseRetry: ReleaseRetry;
   readonly #closing = new AbortController();
   #closed = false;
   #closedBecause = "";
@@ -48,7 +46,7 @@ export class Connection {
     this.renewer = new Renewer(backend, events, (claim, answer) =>
       this.expiryPoll.expect(claim.name, answer.changeInMs),
     );
-    this.#leftovers = new ReleaseRetry(backend, (request) => this.inBackground(request));
+    this.#releaseRetry = new ReleaseRetry(backend, (request) => this.inBackground(request));
   }
 
   get closed(): boolean {
@@ -74,7 +72,7 @@ export class Connection {
   stopEntry(because: string): void {
     this.#closedBecause = because;
     this.#closing.abort(this.#shuttingDown());
-    this.#leftovers.stop();
+    this.#releaseRetry.stop();
     for (const wait of [...this.waits]) wait.cancel(this.#shuttingDown(wait.name));
   }
 
@@ -113,7 +111,7 @@ export class Connection {
         if (!failure.retryable || this.closing.aborted) throw failure;
         const spentMs = nowMs() - startMs;
         if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > claim.ttlMs) {
-          this.#leftovers.add(claim);
+          this.#releaseRetry.add(claim);
           throw failure;
         }
         await delay(RELEASE_GAP_MS * attempt);
@@ -171,4 +169,58 @@ function closedError(name?: string): LockError {
   const message =
     "this connection is closed: close() was called, and has ended. Make a new one with connect().";
   return new LockError("closed", message, { name });
+}
+
+const SHORTEST_GAP_MS = 200;
+const LONGEST_GAP_MS = 5_000;
+
+/**
+ * Claims that could not be given back when their time had come, because the engine did not answer. Their ttl ends
+ * them; but that may be long, and the engine may soon be back: so it is asked again and again until then. The
+ * request is idempotent, and no id is used twice.
+ */
+class ReleaseRetry {
+  readonly #backend: Backend;
+  /** `close` has to wait until nothing is under way any more. */
+  readonly #underWay: (request: Promise<unknown>) => void;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #stopped = false;
+
+  constructor(backend: Backend, underWay: (request: Promise<unknown>) => void) {
+    this.#backend = backend;
+    this.#underWay = underWay;
+  }
+
+  add(claim: ClaimState): void {
+    this.#later(claim, nowMs() + claim.ttlMs, SHORTEST_GAP_MS);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    for (const timer of this.#timers) stopTimer(timer);
+    this.#timers.clear();
+  }
+
+  /** Not ref'd: a process that has nothing else to do may go, and its ttl does the rest. */
+  #later(claim: ClaimState, untilMs: number, gapMs: number): void {
+    if (this.#stopped || nowMs() > untilMs) return;
+    // Uneven, so that many do not come back at once.
+    const timer = startTimer(
+      () => {
+        this.#timers.delete(timer);
+        this.#underWay(this.#again(claim, untilMs, gapMs));
+      },
+      gapMs * (0.75 + Math.random() / 2),
+    ).unref();
+    this.#timers.add(timer);
+  }
+
+  async #again(claim: ClaimState, untilMs: number, gapMs: number): Promise<void> {
+    try {
+      await this.#backend.release(claim, claim.ending);
+    } catch (error) {
+      if (!asLockError(error, "").retryable) return;
+      this.#later(claim, untilMs, Math.min(gapMs * 2, LONGEST_GAP_MS));
+    }
+  }
 }

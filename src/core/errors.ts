@@ -1,6 +1,6 @@
+import type { ClaimView, DeadlockStep } from "./claim.js";
 import { decimalJson, plainMessage, plainText } from "./plain-text.js";
 import { asError, partOf } from "./shape.js";
-import type { ClaimView, DeadlockStep } from "./views.js";
 
 export type LockErrorCode =
   | "timeout"

@@ -1,9 +1,9 @@
 import { claimRequest } from "./acquire-request.js";
 import { AnyLease, type Frame } from "./any-lease.js";
 import { nowMs, sendingNow } from "./clock.js";
+import { FifoMutex } from "./concurrency.js";
 import { formatMs } from "./duration.js";
 import { LockTimeoutError } from "./errors.js";
-import { FifoMutex } from "./fifo-mutex.js";
 import type { HeldClaim } from "./held-claim.js";
 import { noteText } from "./options.js";
 

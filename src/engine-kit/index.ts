@@ -23,12 +23,10 @@ export type {
 } from "../core/backend.js";
 export { admit, tokenOf, WHOLE, worthWatching } from "../core/claim.js";
 export { nowMs } from "../core/clock.js";
+export { FreshFlight, SingleFlight } from "../core/concurrency.js";
 export { backendError, invalidOption, LockError } from "../core/errors.js";
 export { plainText } from "../core/plain-text.js";
-export { FreshFlight, SingleFlight } from "../core/single-flight.js";
-export { startInterval, startTimer, stopTimer } from "../core/timer.js";
-export { describeHosts, parseAddress } from "./address.js";
-export { Backoff } from "./backoff.js";
+export { startInterval, startTimer, stopTimer, yieldTurn } from "../core/timer.js";
 export {
   forceIn,
   forceText,
@@ -41,7 +39,7 @@ export {
 } from "./claim-metadata.js";
 export { Queue, type Stepped, type StoredClaim, type ToNotify } from "./queue.js";
 export { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "./reply.js";
-export { AnswerTimer, RequestTimeout } from "./request-timeout.js";
+export { AnswerTimer, Backoff, RequestTimeout } from "./request-timeout.js";
 export { TicketFloor } from "./ticket-floor.js";
 export { readTls, socketTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "./tls.js";
-export { yieldTurn } from "./yield-turn.js";
+export { describeHosts, parseAddress } from "./url.js";

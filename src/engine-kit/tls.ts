@@ -4,7 +4,7 @@ import { checkServerIdentity, createSecureContext, type PeerCertificate } from "
 import { invalidOption } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
 import { plainText } from "../core/plain-text.js";
-import { type Parameter, text, words } from "./url-parameters.js";
+import { type Parameter, text, words } from "./url.js";
 
 /** PEM texts: the authority that signed the servers' certificates, and our own certificate. */
 export interface TlsOptions {

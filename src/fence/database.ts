@@ -1,7 +1,14 @@
 import { invalidOption, LockError } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
-import type { Dialect, PrismaTransaction, SyncTransaction, Transaction } from "./clients.js";
-import { type AnyExecutor, executorOf, isSynchronous } from "./executor.js";
+import {
+  type AnyExecutor,
+  type Dialect,
+  executorOf,
+  isSynchronous,
+  type PrismaTransaction,
+  type SyncTransaction,
+  type Transaction,
+} from "./executor.js";
 import { admit, type Fenced, type FenceOptions, passOf, readToken } from "./fenced.js";
 import { sql } from "./sql.generated.js";
 

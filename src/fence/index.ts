@@ -1,12 +1,12 @@
 export { StaleTokenError } from "../core/errors.js";
+export { fence, fenceTable } from "./database.js";
 export type {
   Dialect,
   Executor,
   PrismaTransaction,
   SyncTransaction,
   Transaction,
-} from "./clients.js";
-export { fence, fenceTable } from "./database.js";
+} from "./executor.js";
 export type { Fenced, FenceOptions, FenceRefused } from "./fenced.js";
 export {
   FENCING_TOKEN,
@@ -16,12 +16,16 @@ export {
   type Sender,
 } from "./header.js";
 export {
+  databaseStore,
+  type FenceStore,
   fencedFetch,
   fenceProblem,
   type HttpFence,
   type HttpFenceOptions,
   httpFence,
+  memoryStore,
   type Problem,
+  redisStore,
 } from "./http.js";
 export {
   type FencedScript,
@@ -31,4 +35,3 @@ export {
   type RedisFenceOptions,
   type RedisLike,
 } from "./redis.js";
-export { databaseStore, type FenceStore, memoryStore, redisStore } from "./store.js";

@@ -1,4 +1,3 @@
-import { FirstAbort } from "../core/abort.js";
 import { AnyLease, type Frame } from "../core/any-lease.js";
 import { nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
@@ -7,6 +6,7 @@ import type { HeldClaim } from "../core/held-claim.js";
 import type { ClaimLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, type ResolvedOptions, readOptions } from "../core/options.js";
 import { chainOf, namesInChain } from "../core/reentrancy.js";
+import { FirstAbort } from "../core/timer.js";
 import { Holdable, isTaken, type Lockable, type Taken } from "./lockable.js";
 
 const MOST_PARTS = 1_000;

@@ -1,14 +1,12 @@
-import { FirstAbort } from "../core/abort.js";
+import type { ClaimView } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { lookAt, viewOf } from "../core/diagnostics/view.js";
 import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isLockError, isOutage } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import { type AcquireOptions, checkSignal, knownOptions } from "../core/options.js";
-import { delay } from "../core/timer.js";
-import type { ClaimView } from "../core/views.js";
-import type { Callback, Lockable } from "./lockable.js";
-import { runHeld } from "./run.js";
+import { delay, FirstAbort } from "../core/timer.js";
+import { type Callback, type Lockable, runHeld } from "./lockable.js";
 
 export type LeadOptions = Pick<AcquireOptions, "signal" | "ttl" | "minHold" | "maxHold" | "note">;
 

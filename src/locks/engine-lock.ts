@@ -5,10 +5,18 @@ import { elapsedMs, nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { timeoutError } from "../core/diagnostics/timeout-error.js";
 import { lookAt, MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
+import { LockError } from "../core/errors.js";
 import { type LockKind, type TraceContext, traceAcquire } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import type { ClaimLease, LeaseKind } from "../core/lease.js";
-import { type AcquireOptions, type Defaults, type ResolvedOptions, readOptions } from "../core/options.js";
+import {
+  type AcquireOptions,
+  type Defaults,
+  flag,
+  maxWaitersOption,
+  type ResolvedOptions,
+  readOptions,
+} from "../core/options.js";
 import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentrancy.js";
 import { Holdable, type Taken } from "./lockable.js";
 
@@ -98,4 +106,38 @@ function traced(connection: Connection, request: AcquireRequest): Promise<HeldCl
     if (heldClaim !== undefined) context.token = heldClaim.token;
     return heldClaim;
   }, context);
+}
+
+/** What every kind of lock can be told when it is made. */
+export interface LockOptions {
+  /** Inside `run`, the same call chain may enter again. */
+  readonly reentrant?: boolean | undefined;
+  /** Do not queue behind more than this many. */
+  readonly maxWaiters?: number | undefined;
+}
+
+/** What `connect` sets for all locks. */
+export type Times = Omit<Defaults, "reentrant" | "maxWaiters">;
+
+export function readLockOptions(
+  connection: Connection,
+  name: string,
+  { reentrant, maxWaiters }: LockOptions,
+  times: Times,
+): Defaults {
+  if (maxWaiters !== undefined) needsQueue(connection, name, "maxWaiters");
+  return {
+    ...times,
+    reentrant: reentrant !== undefined && flag("reentrant", reentrant),
+    maxWaiters: maxWaiters === undefined ? undefined : maxWaitersOption(maxWaiters),
+  };
+}
+
+/** Without a queue there is no order to keep, and a claim that needs much at once may wait for ever. */
+export function needsQueue(connection: Connection, name: string, what: string): void {
+  const { engine, queueing } = connection.backend.traits;
+  if (queueing) return;
+  throw new LockError("unsupported", `${what}: ${engine} keeps no queue, so there is no order to keep.`, {
+    name,
+  });
 }

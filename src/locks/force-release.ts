@@ -1,12 +1,11 @@
 import type { Force, ResourceRecord } from "../core/backend.js";
-import { admit, type Claim, tokenOf } from "../core/claim.js";
+import { admit, type Claim, type ClaimView, tokenOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
 import { invalidOption } from "../core/errors.js";
 import type { LockKind } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { knownOptions } from "../core/options.js";
-import type { ClaimView } from "../core/views.js";
 
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */

@@ -1,6 +1,6 @@
 import type { Answer, Backend } from "../core/backend.js";
+import { FifoMutex } from "../core/concurrency.js";
 import type { Connection } from "../core/connection.js";
-import { FifoMutex } from "../core/fifo-mutex.js";
 import { startTimer, stopTimer } from "../core/timer.js";
 
 /** A request that the engine does not answer holds up the callbacks of later requests no longer than this. */
@@ -16,7 +16,7 @@ export function inOrderOf({ backend }: Connection): InOrder {
 }
 
 /** The requests of this program for one name. */
-interface Line {
+interface NameQueue {
   /** They come to the engine one after the other, so that their tickets have the order of the requests. */
   readonly asking: FifoMutex;
   /** Those that have a ticket and wait for their callback, in the order of the tickets. */
@@ -31,16 +31,16 @@ interface Line {
 export class InOrder {
   /** Every callback waits for the requests before it in here. A request leaves when it is called or has to wait. */
   readonly unsettled = new Set<Turn>();
-  readonly #lines = new Map<string, Line>();
+  readonly #queues = new Map<string, NameQueue>();
   readonly #releases = new Set<Promise<void>>();
 
   /** Called as soon as the request is made. A request that steals does not wait: it is settled when it is called. */
   arrive(name: string, steals: boolean): Turn {
-    const line = this.#lines.get(name) ?? { asking: new FifoMutex(), standing: [], requests: 0 };
-    this.#lines.set(name, line);
-    line.requests++;
-    return new Turn(this, line, steals, () => {
-      if (--line.requests === 0) this.#lines.delete(name);
+    const queue = this.#queues.get(name) ?? { asking: new FifoMutex(), standing: [], requests: 0 };
+    this.#queues.set(name, queue);
+    queue.requests++;
+    return new Turn(this, queue, steals, () => {
+      if (--queue.requests === 0) this.#queues.delete(name);
     });
   }
 
@@ -94,15 +94,15 @@ export class Turn {
   settled = false;
   ticket: bigint | undefined;
   readonly #order: InOrder;
-  readonly #line: Line | undefined;
+  readonly #queue: NameQueue | undefined;
   readonly #steals: boolean;
   readonly #onEnd: (() => void) | undefined;
   #endAsking: (() => void) | undefined;
   #goOn: (() => void) | undefined;
 
-  constructor(order: InOrder, line: Line | undefined, steals: boolean, onEnd?: () => void) {
+  constructor(order: InOrder, queue: NameQueue | undefined, steals: boolean, onEnd?: () => void) {
     this.#order = order;
-    this.#line = line;
+    this.#queue = queue;
     this.#steals = steals;
     this.#onEnd = onEnd;
     order.unsettled.add(this);
@@ -110,7 +110,7 @@ export class Turn {
 
   /** Until the requests of the same name before it have been answered. */
   async toAsk(signal: AbortSignal | undefined, closing: AbortSignal): Promise<void> {
-    this.#endAsking = await this.#line?.asking.take(Infinity, signal, () => closing);
+    this.#endAsking = await this.#queue?.asking.take(Infinity, signal, () => closing);
   }
 
   /** The engine has answered, or has failed to. */
@@ -125,7 +125,7 @@ export class Turn {
 
   /** It has to enter the queue again, behind all others. */
   positionLost(): void {
-    this.#leaveLine();
+    this.#leaveQueue();
     this.#order.unsettled.delete(this);
     this.#order.advance();
   }
@@ -144,7 +144,7 @@ export class Turn {
   /** Its callback has been called, or never will be. */
   end(): void {
     this.#endAsking?.();
-    this.#leaveLine();
+    this.#leaveQueue();
     this.#order.unsettled.delete(this);
     this.#order.advance();
     this.#onEnd?.();
@@ -158,7 +158,7 @@ export class Turn {
     const { unsettled } = this.#order;
     const [first] = unsettled;
     if (unsettled.has(this) && first !== this) return false;
-    return this.ticket === undefined || this.#line?.standing[0] === this;
+    return this.ticket === undefined || this.#queue?.standing[0] === this;
   }
 
   /** Says whether something has changed, or else it has waited for too long. */
@@ -176,19 +176,19 @@ export class Turn {
 
   #stand(ticket: bigint): void {
     if (ticket === this.ticket) return;
-    this.#leaveLine();
+    this.#leaveQueue();
     this.ticket = ticket;
-    const standing = this.#line?.standing ?? [];
+    const standing = this.#queue?.standing ?? [];
     let at = standing.length;
     // Nearly always the last one. A request that lost its position may get its new ticket late.
     while (at > 0 && (standing[at - 1]?.ticket ?? 0n) > ticket) at--;
     standing.splice(at, 0, this);
   }
 
-  #leaveLine(): void {
+  #leaveQueue(): void {
     if (this.ticket === undefined) return;
     this.ticket = undefined;
-    const standing = this.#line?.standing ?? [];
+    const standing = this.#queue?.standing ?? [];
     const at = standing.indexOf(this);
     standing.splice(at, 1);
     if (at === 0) standing[0]?.goOn();

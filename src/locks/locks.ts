@@ -1,4 +1,5 @@
 import type { Backend, Guarantees } from "../core/backend.js";
+import type { ClaimView, ResourceView } from "../core/claim.js";
 import { Connection } from "../core/connection.js";
 import { findDeadlock } from "../core/diagnostics/deadlock.js";
 import { lookAt, viewOf } from "../core/diagnostics/view.js";
@@ -7,9 +8,7 @@ import { Events } from "../core/events.js";
 import { locksCallOf, takerOf } from "../core/misplaced-client.js";
 import { canonicalName, canonicalPrefix, joinParts, type LockName } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
-import type { ClaimView, ResourceView } from "../core/views.js";
-import type { AllLease } from "./all.js";
-import { AllLock, type AnyLockable, type PartsOf } from "./all.js";
+import { type AllLease, AllLock, type AnyLockable, type PartsOf } from "./all.js";
 import { Cell } from "./cell.js";
 import {
   type CloseOptions,
@@ -19,8 +18,8 @@ import {
   readCloseOptions,
 } from "./close.js";
 import { Election } from "./election.js";
+import type { LockOptions, Times } from "./engine-lock.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
-import type { LockOptions, Times } from "./lock-options.js";
 import type { Callback, Lockable } from "./lockable.js";
 import {
   LOCKS_OPTIONS,

@@ -3,8 +3,7 @@ import type { Connection } from "../core/connection.js";
 import type { LockKind } from "../core/events.js";
 import { Lease } from "../core/lease.js";
 import { flag, knownOptions } from "../core/options.js";
-import { EngineLock } from "./engine-lock.js";
-import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
+import { EngineLock, type LockOptions, needsQueue, readLockOptions, type Times } from "./engine-lock.js";
 import type { Lockable } from "./lockable.js";
 
 export interface MutexOptions extends LockOptions {

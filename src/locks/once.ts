@@ -15,10 +15,8 @@ import {
 } from "../core/options.js";
 import { plainText } from "../core/plain-text.js";
 import { delay } from "../core/timer.js";
-import { cellsOf } from "./cell.js";
-import type { Callback, Lockable } from "./lockable.js";
-import { runHeld } from "./run.js";
-import { jsonText, storedJson } from "./stored-json.js";
+import { cellsOf, jsonText, storedJson } from "./cell.js";
+import { type Callback, type Lockable, runHeld } from "./lockable.js";
 
 export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "ttl" | "note"> {
   /** How long the result is remembered. */

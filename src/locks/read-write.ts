@@ -2,8 +2,7 @@ import { WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { Lease, SharedLease } from "../core/lease.js";
 import { knownOptions } from "../core/options.js";
-import { EngineLock } from "./engine-lock.js";
-import { type LockOptions, needsQueue, readLockOptions, type Times } from "./lock-options.js";
+import { EngineLock, type LockOptions, needsQueue, readLockOptions, type Times } from "./engine-lock.js";
 import type { Lockable } from "./lockable.js";
 
 const KNOWN = new Set<string>(["reentrant", "maxWaiters"] satisfies (keyof LockOptions)[]);

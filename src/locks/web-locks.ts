@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { onAbort } from "../core/abort.js";
 import { acquire } from "../core/acquire.js";
 import type { AnyLease } from "../core/any-lease.js";
 import type { Answer, Gone } from "../core/backend.js";
-import { tokenOf, WHOLE } from "../core/claim.js";
+import { type ClaimView, tokenOf, WHOLE } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { viewOf } from "../core/diagnostics/view.js";
 import { LeaseLostError } from "../core/errors.js";
@@ -12,11 +11,11 @@ import { canonicalName, canonicalPrefix } from "../core/names.js";
 import { LONGEST_NOTE, readOptions } from "../core/options.js";
 import { quotedText } from "../core/plain-text.js";
 import { chainOf } from "../core/reentrancy.js";
-import type { ClaimView } from "../core/views.js";
+import { onAbort } from "../core/timer.js";
+import { needsQueue, type Times } from "./engine-lock.js";
 import { forceAhead } from "./force-release.js";
 import { type InOrder, inOrderOf, type Turn } from "./in-order.js";
-import { needsQueue, type Times } from "./lock-options.js";
-import { runHeld } from "./run.js";
+import { runHeld } from "./lockable.js";
 
 /** As `Lock` of the platform. */
 export interface WebLock {

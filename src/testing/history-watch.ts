@@ -94,7 +94,7 @@ export class QueueWatch {
       },
       release: (claim, force) => backend.release(claim, force),
       list: (query) => backend.list(query),
-      watch: (claim, ring) => backend.watch(claim, ring),
+      watch: (claim, notify) => backend.watch(claim, notify),
       close: () => backend.close(),
     };
   }

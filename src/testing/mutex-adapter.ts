@@ -1,7 +1,6 @@
-import { TOKEN_STEP } from "../core/claim.js";
+import { type ResourceView, TOKEN_STEP } from "../core/claim.js";
 import type { Lease, SharedLease } from "../core/lease.js";
 import type { AcquireOptions, TryOptions } from "../core/options.js";
-import type { ResourceView } from "../core/views.js";
 import type { Callback, Lockable } from "../locks/lockable.js";
 import type { Locks } from "../locks/locks.js";
 import type { MutexOptions } from "../locks/mutex.js";

@@ -240,11 +240,11 @@ export const BUGS: readonly Bug[] = [
     name: "run that hides the loss of its lease",
     edits: [
       {
-        file: "locks/run.js",
+        file: "locks/lockable.js",
         find: "overran || lease.holds.some((heldClaim) => heldClaim.lost !== undefined)",
         replace: "false",
       },
-      { file: "locks/run.js", find: "if (!wasHeld)", replace: "if (false)" },
+      { file: "locks/lockable.js", find: "if (!wasHeld)", replace: "if (false)" },
     ],
     caughtBy: [MEMORY, "run rejects with the loss"],
   },

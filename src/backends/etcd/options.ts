@@ -1,9 +1,15 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { type Address, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../engine-kit/tls.js";
-import { duration, type ParameterTable, text, withParameters } from "../../engine-kit/url-parameters.js";
+import {
+  type Address,
+  duration,
+  parseAddress,
+  text,
+  type UrlForm,
+  withParameters,
+} from "../../engine-kit/url.js";
 
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */
@@ -30,10 +36,6 @@ export const KNOWN: ReadonlySet<string> = new Set<string>([
   "prefix",
   "timeout",
 ] satisfies (keyof EtcdOptions)[]);
-const PARAMETERS: ParameterTable = {
-  honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout") },
-  withoutEffect: [],
-};
 const FORM: UrlForm = {
   engine: "etcd",
   ports: new Map([
@@ -41,7 +43,10 @@ const FORM: UrlForm = {
     ["etcds", 2379],
   ]),
   expected: "etcd://h1:2379,h2:2379 or etcds://",
-  parameters: PARAMETERS,
+  parameters: {
+    honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout") },
+    withoutEffect: [],
+  },
 };
 
 export function readEtcdOptions(given: EtcdOptions): EtcdSettings {

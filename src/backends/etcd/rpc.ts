@@ -1,6 +1,6 @@
 import { nowMs, wasFrozen } from "../../core/clock.js";
 import { backendError, type LockError } from "../../core/errors.js";
-import { describeHosts } from "../../engine-kit/address.js";
+import { describeHosts } from "../../engine-kit/url.js";
 import { Endpoint } from "./endpoint.js";
 import { CODE, closedError, codeOf, etcdError, isBroken, isVoid, wasNotReached } from "./errors.js";
 import { type KeepAliveStream, loadLibrary, type Metadata, methodOf, type Service } from "./library.js";

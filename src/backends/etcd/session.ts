@@ -1,6 +1,6 @@
 import { nowMs, restMs, type Sent, sendingNow } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { backendError } from "../../core/errors.js";
-import { SingleFlight } from "../../core/single-flight.js";
 import { sessionKey } from "./keys.js";
 import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";

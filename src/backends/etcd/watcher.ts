@@ -1,7 +1,7 @@
 import { connect } from "node:http2";
 import type { Duplex } from "node:stream";
 import { startInterval, startTimer } from "../../core/timer.js";
-import { Backoff } from "../../engine-kit/backoff.js";
+import { Backoff } from "../../engine-kit/request-timeout.js";
 import type { Method } from "./library.js";
 import {
   EVENT_DELETE,

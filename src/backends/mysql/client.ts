@@ -1,7 +1,7 @@
 import { invalidOption } from "../../core/errors.js";
-import { describeHosts, type Host } from "../../engine-kit/address.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { TlsSettings } from "../../engine-kit/tls.js";
+import { describeHosts, type Host } from "../../engine-kit/url.js";
 import { type DatabaseAddress, Hosts } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
 import { borrowedPool, type Pool, stopTimeout } from "../sql/pool.js";

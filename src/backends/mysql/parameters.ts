@@ -1,11 +1,5 @@
 import { tlsMode } from "../../engine-kit/tls.js";
-import {
-  accepted,
-  type Parameter,
-  type ParameterTable,
-  text,
-  words,
-} from "../../engine-kit/url-parameters.js";
+import { accepted, type Parameter, type ParameterTable, text, words } from "../../engine-kit/url.js";
 import { DATABASE_PARAMETERS, type DatabaseSets, OTHER_TOOLS, SSL } from "../sql/parameters.js";
 
 type Sets = DatabaseSets | "schema";

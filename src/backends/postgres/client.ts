@@ -1,8 +1,8 @@
 import { invalidOption, LockError } from "../../core/errors.js";
-import { describeHosts, type Host } from "../../engine-kit/address.js";
 import { refuseOlder } from "../../engine-kit/client-library.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { socketTls } from "../../engine-kit/tls.js";
+import { describeHosts, type Host } from "../../engine-kit/url.js";
 import { type DatabaseAddress, Hosts } from "../sql/address.js";
 import { closedError, lateError, ReadOnlyServerError } from "../sql/errors.js";
 import { borrowedPool, type Lent, ordered, type Pool, stopTimeout } from "../sql/pool.js";

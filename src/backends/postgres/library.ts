@@ -1,7 +1,7 @@
 import { hasMethods, partOf } from "../../core/shape.js";
-import type { Host } from "../../engine-kit/address.js";
 import { absent, type LowestVersions } from "../../engine-kit/client-library.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
+import type { Host } from "../../engine-kit/url.js";
 import type { Stop } from "../sql/pool.js";
 
 export interface PgQuery {

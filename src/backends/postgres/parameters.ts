@@ -1,12 +1,4 @@
-import {
-  accepted,
-  flag,
-  type ParameterTable,
-  seconds,
-  text,
-  whole,
-  words,
-} from "../../engine-kit/url-parameters.js";
+import { accepted, flag, type ParameterTable, seconds, text, whole, words } from "../../engine-kit/url.js";
 import {
   DATABASE_PARAMETERS,
   type DatabaseSets,

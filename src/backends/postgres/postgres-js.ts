@@ -4,8 +4,8 @@ import { nowMs } from "../../core/clock.js";
 import { LockError } from "../../core/errors.js";
 import { hasMethods, partOf } from "../../core/shape.js";
 import { startTimer } from "../../core/timer.js";
-import type { Host } from "../../engine-kit/address.js";
 import { absent, refuseOlder } from "../../engine-kit/client-library.js";
+import type { Host } from "../../engine-kit/url.js";
 import type { Stop } from "../sql/pool.js";
 import { type Connector, LOWEST_VERSIONS, type OwnClient, type PgQuery } from "./library.js";
 

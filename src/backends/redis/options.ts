@@ -11,7 +11,7 @@ import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
 import type { TlsOptions } from "../../engine-kit/tls.js";
-import { withParameters } from "../../engine-kit/url-parameters.js";
+import { withParameters } from "../../engine-kit/url.js";
 
 export interface RedisOptions {
   /** `redis://`, `rediss://`, `redis+sentinel://h1,h2/master`, `redis+cluster://h1,h2` or `redis+unix:///path`. */

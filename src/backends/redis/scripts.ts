@@ -1,5 +1,5 @@
 import { makeScript, type RedisClient, runScript, type Script } from "../../clients/redis/client.js";
-import { FreshFlight } from "../../core/single-flight.js";
+import { FreshFlight } from "../../core/concurrency.js";
 import { lua } from "./lua.generated.js";
 
 export const LUA = {

@@ -1,5 +1,5 @@
+import { SingleFlight } from "../../core/concurrency.js";
 import { isLockError } from "../../core/errors.js";
-import { SingleFlight } from "../../core/single-flight.js";
 import { askAll, type Reply, SOON } from "./ask-all.js";
 import type { RedlockNode } from "./node.js";
 import type { RedlockSettings } from "./options.js";

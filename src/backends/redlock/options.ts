@@ -12,9 +12,8 @@ import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions, ttlOption } from "../../core/options.js";
 import { partOf } from "../../core/shape.js";
-import { describeHosts, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import { readTls, type TlsOptions, type TlsParameters } from "../../engine-kit/tls.js";
-import { withParameters } from "../../engine-kit/url-parameters.js";
+import { describeHosts, parseAddress, type UrlForm, withParameters } from "../../engine-kit/url.js";
 import { refuseLongerThan } from "./traits.js";
 
 export interface RedlockOptions {

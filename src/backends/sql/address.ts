@@ -1,9 +1,15 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
-import { type Address, describeHosts, type Host, parseAddress } from "../../engine-kit/address.js";
 import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../engine-kit/tls.js";
-import { type ParameterTable, withParameters } from "../../engine-kit/url-parameters.js";
+import {
+  type Address,
+  describeHosts,
+  type Host,
+  type ParameterTable,
+  parseAddress,
+  withParameters,
+} from "../../engine-kit/url.js";
 import { ReadOnlyServerError } from "./errors.js";
 import { LONGEST_CONNECT_MS } from "./parameters.js";
 

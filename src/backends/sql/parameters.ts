@@ -1,5 +1,5 @@
 import { TLS_PARAMETERS, type TlsSets, tlsMode } from "../../engine-kit/tls.js";
-import { duration, type Parameter, seconds, text, whole, words } from "../../engine-kit/url-parameters.js";
+import { duration, type Parameter, seconds, text, whole, words } from "../../engine-kit/url.js";
 
 /** What the URL of a database can set, besides where the server is. */
 export type DatabaseSets =

@@ -1,9 +1,8 @@
 import { dirname } from "node:path";
 import { nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
 import { backendError } from "../../core/errors.js";
-import { SingleFlight } from "../../core/single-flight.js";
-import { nextTurn, startTimer } from "../../core/timer.js";
-import { yieldTurn } from "../../engine-kit/yield-turn.js";
+import { nextTurn, startTimer, yieldTurn } from "../../core/timer.js";
 import { MachineClock } from "./clock.js";
 import { busyError, closedError, explain, isBusy } from "./errors.js";
 import { createPrivateFolder, identityOf, refuseNetwork } from "./files.js";

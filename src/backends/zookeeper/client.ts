@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { lookForSleepMs, nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
-import { describeHosts } from "../../engine-kit/address.js";
+import { describeHosts } from "../../engine-kit/url.js";
 import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
 import { closeSession, ERROR, type Handshake, type Request } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";

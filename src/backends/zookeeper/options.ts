@@ -1,9 +1,15 @@
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption } from "../../core/errors.js";
 import { knownEngineOptions, ttlOption } from "../../core/options.js";
-import { type Address, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../../engine-kit/tls.js";
-import { duration, type ParameterTable, text, withParameters } from "../../engine-kit/url-parameters.js";
+import {
+  type Address,
+  duration,
+  parseAddress,
+  text,
+  type UrlForm,
+  withParameters,
+} from "../../engine-kit/url.js";
 import { isNodeName } from "./keys.js";
 import { type Acl, CREATOR_ACL, OPEN_ACL } from "./messages.js";
 
@@ -43,15 +49,6 @@ export const KNOWN: ReadonlySet<string> = new Set<string>([
   "ttl",
   "acl",
 ] satisfies (keyof ZooKeeperOptions)[]);
-const PARAMETERS: ParameterTable = {
-  honoured: {
-    ...TLS_PARAMETERS,
-    prefix: text("prefix"),
-    timeout: duration("timeout"),
-    acl: text("acl"),
-  },
-  withoutEffect: [],
-};
 const FORM: UrlForm = {
   engine: "zookeeper",
   ports: new Map([
@@ -59,7 +56,10 @@ const FORM: UrlForm = {
     ["zookeepers", 2281],
   ]),
   expected: "zookeeper://h1:2181,h2/chroot or zookeepers://",
-  parameters: PARAMETERS,
+  parameters: {
+    honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout"), acl: text("acl") },
+    withoutEffect: [],
+  },
 };
 
 export function readZooKeeperOptions(given: ZooKeeperOptions): ZooKeeperSettings {

@@ -3,8 +3,8 @@ import { connect as connectTls } from "node:tls";
 import { nowMs, type Sent, sendingNow } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startInterval, startTimer } from "../../core/timer.js";
-import type { Host } from "../../engine-kit/address.js";
 import { socketTls } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
 import { failed, refusal, unreachable } from "./errors.js";
 import { JuteReader, messageLength, notZooKeeper, takeMessage } from "./jute.js";
 import {

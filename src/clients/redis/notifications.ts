@@ -1,7 +1,7 @@
 import type { Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
-import { Backoff } from "../../engine-kit/backoff.js";
 import { parseForce } from "../../engine-kit/claim-metadata.js";
+import { Backoff } from "../../engine-kit/request-timeout.js";
 import type { Subscription } from "./client.js";
 import { within } from "./errors.js";
 

@@ -1,12 +1,5 @@
 import { TLS_PARAMETERS, type TlsSets } from "../../engine-kit/tls.js";
-import {
-  duration,
-  type Parameter,
-  type ParameterTable,
-  text,
-  whole,
-  words,
-} from "../../engine-kit/url-parameters.js";
+import { duration, type Parameter, type ParameterTable, text, whole, words } from "../../engine-kit/url.js";
 
 /** What the URL can set beyond the options. */
 export interface RedisParameters {

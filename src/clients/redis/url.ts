@@ -1,6 +1,6 @@
 import { LockError } from "../../core/errors.js";
-import { describeHosts, parseAddress, type UrlForm } from "../../engine-kit/address.js";
 import { readTls, type TlsOptions, type TlsParameters, type TlsSettings } from "../../engine-kit/tls.js";
+import { describeHosts, parseAddress, type UrlForm } from "../../engine-kit/url.js";
 import { PARAMETERS, type RedisParameters } from "./parameters.js";
 
 /** The host is the path of a Unix socket if it begins with a slash. */

@@ -1,8 +1,7 @@
 import type { ClaimRecord, ResourceRecord } from "../backend.js";
-import { admit, type Owner, ticketOf } from "../claim.js";
+import { admit, type DeadlockStep, type Owner, ticketOf } from "../claim.js";
 import type { Connection } from "../connection.js";
 import { plainText } from "../plain-text.js";
-import type { DeadlockStep } from "../views.js";
 import { describeOwner, lookTogether } from "./view.js";
 
 /** As many names as are looked at. */

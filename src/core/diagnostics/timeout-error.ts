@@ -1,9 +1,8 @@
 import type { ResourceRecord } from "../backend.js";
-import { tokenOf } from "../claim.js";
+import { type DeadlockStep, type ResourceView, tokenOf } from "../claim.js";
 import type { Connection } from "../connection.js";
 import { formatMs } from "../duration.js";
 import { LockTimeoutError } from "../errors.js";
-import type { DeadlockStep, ResourceView } from "../views.js";
 import { describeDeadlock, findDeadlock } from "./deadlock.js";
 import { describeHolder, lookTogether, MOST_LOOKED_AT, viewOf } from "./view.js";
 

@@ -1,10 +1,9 @@
 import type { ClaimRecord, ResourceRecord } from "../backend.js";
-import { admit, type Owner, tokenOf, WHOLE } from "../claim.js";
+import { admit, type ClaimView, type Owner, type ResourceView, tokenOf, WHOLE } from "../claim.js";
+import { FreshFlight } from "../concurrency.js";
 import type { Connection } from "../connection.js";
 import { formatMs } from "../duration.js";
 import { plainText, quotedText, writable } from "../plain-text.js";
-import { FreshFlight } from "../single-flight.js";
-import type { ClaimView, ResourceView } from "../views.js";
 
 export function viewOf({ name, capacity, claims }: ResourceRecord): ResourceView {
   const granted = admit(claims, capacity);

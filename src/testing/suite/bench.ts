@@ -155,6 +155,11 @@ export function passing(backend: Backend): Backend {
   };
 }
 
+/** An engine whose notifications are all lost. */
+export function withoutNotifications(backend: Backend): Backend {
+  return { ...passing(backend), watch: () => () => {} };
+}
+
 export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => startTimer(resolve, ms));
 }

@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../core/backend.js";
-import { type Case, count, eventually, passing, queued, SLACK_MS, sleep, TTL_MS } from "./bench.js";
+import {
+  type Case,
+  count,
+  eventually,
+  passing,
+  queued,
+  SLACK_MS,
+  sleep,
+  TTL_MS,
+  withoutNotifications,
+} from "./bench.js";
 
 /** Counts what goes to the engine. */
 class Calls {
@@ -24,11 +34,6 @@ function counting(calls: Calls): (backend: Backend) => Backend {
       return backend.release(claim, ending);
     },
   });
-}
-
-/** An engine whose notifications are all lost. */
-function deaf(backend: Backend): Backend {
-  return { ...passing(backend), watch: () => () => {} };
 }
 
 export const queue: readonly Case[] = [
@@ -131,7 +136,7 @@ export const queue: readonly Case[] = [
       await holder.release();
       await Promise.all(waits);
       assert.equal(calls.release, 1_001);
-      // Where a ring is a grant no claim asks again; where it is a hint, each asks once; a few for chance.
+      // Where a notification is a grant no claim asks again; where it is a hint, each asks once; a few for chance.
       assert(calls.claim <= 1_050, `${calls.claim} claims for 1,000 grants`);
     },
   },
@@ -196,7 +201,7 @@ export const queue: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const holder = await bench.connect({ ttl: "60s" }).mutex(name).acquire();
-      const waiting = bench.connect({ ttl: TTL_MS }, deaf).mutex(name).acquire();
+      const waiting = bench.connect({ ttl: TTL_MS }, withoutNotifications).mutex(name).acquire();
       await queued(bench.connect(), name, 1);
       const releasedAt = performance.now();
       await holder.release();

@@ -1,23 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { hostname } from "node:os";
-import type { Backend } from "../../core/backend.js";
 import { LockTimeoutError } from "../../core/errors.js";
 import type { LockEvent } from "../../core/events.js";
-import { type Case, queued, SLACK_MS, TTL_MS } from "./bench.js";
-
-/** An engine whose notifications are all lost. */
-function withoutRings(backend: Backend): Backend {
-  return {
-    traits: backend.traits,
-    claim: (request) => backend.claim(request),
-    renew: (claims) => backend.renew(claims),
-    release: (claim, ending) => backend.release(claim, ending),
-    list: (query) => backend.list(query),
-    watch: () => () => {},
-    close: () => backend.close(),
-  };
-}
+import { type Case, queued, SLACK_MS, TTL_MS, withoutNotifications } from "./bench.js";
 
 export const seeing: readonly Case[] = [
   {
@@ -152,12 +138,12 @@ export const seeing: readonly Case[] = [
     },
   },
   {
-    name: "a forced holder that was not rung learns the reason by its next renewal",
+    name: "a forced holder that was not notified learns the reason by its next renewal",
     async run(bench) {
       const name = bench.name();
       const operator = await bench.opened();
-      const deaf = await bench.opened({ ttl: TTL_MS * 2 }, withoutRings);
-      const lease = await deaf.mutex(name).acquire();
+      const locks = await bench.opened({ ttl: TTL_MS * 2 }, withoutNotifications);
+      const lease = await locks.mutex(name).acquire();
       await operator.forceRelease(name, { reason: "must go" });
       if (!lease.signal.aborted) await once(lease.signal, "abort");
       assert.deepEqual([lease.signal.reason.loss, lease.signal.reason.reason], ["forced", "must go"]);
@@ -169,7 +155,10 @@ export const seeing: readonly Case[] = [
       const name = bench.name();
       const operator = bench.connect();
       const events: LockEvent[] = [];
-      const locks = bench.connect({ ttl: "60s", onEvent: (event) => events.push(event) }, withoutRings);
+      const locks = bench.connect(
+        { ttl: "60s", onEvent: (event) => events.push(event) },
+        withoutNotifications,
+      );
       const run = locks
         .mutex(name)
         .run(async () => void (await operator.forceRelease(name, { reason: "must go", by: "ada" })));

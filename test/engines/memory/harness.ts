@@ -1,6 +1,6 @@
 import { memory } from "locktender/memory";
 import type { Harness } from "locktender/testing";
-import { stores } from "#lib/backends/memory/store.js";
+import { stores } from "#lib/backends/memory/index.js";
 
 /** Locks in this process, under a name of their own. */
 export function memoryHarness(): Harness {
