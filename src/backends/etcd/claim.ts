@@ -185,7 +185,6 @@ function watchNotices(driver: EtcdDriver, revision: Long): void {
   });
 }
 
-/** Why a claim of ours is no longer there. */
 export async function goneOf({ rpc, root, connectionId }: EtcdDriver, id: string): Promise<Gone> {
   const { kvs } = await rpc.range({ key: forcedKey(root, connectionId, id) });
   const [notice] = kvs;

@@ -45,7 +45,6 @@ export function etcd(options: EtcdOptions): Backend {
 
 const PAGE = 1_000;
 
-/** The live claims of one name, for people to look at. */
 async function readRecord(
   rpc: EtcdRpc,
   root: string,

@@ -172,14 +172,15 @@ export class Sessions {
     throw backendError(`etcd answers too slowly for a ttl of ${ttlS} s.`, { retryable: true });
   }
 
-  /** Ends those that no claim uses any more; the others end by their ttl, because work may go on under their claims. */
   async close(inUse: ReadonlySet<Session>): Promise<void> {
-    const opened = await Promise.allSettled(this.#byTtl.values());
+    const opened = [...this.#byTtl.values()];
     this.#byTtl.clear();
-    const unused = opened.flatMap((one) =>
-      one.status === "fulfilled" && !one.value.gone && !inUse.has(one.value) ? [one.value] : [],
+    await Promise.allSettled(
+      opened.map(async (opening) => {
+        const session = await opening;
+        if (!session.gone && !inUse.has(session)) await session.end();
+      }),
     );
-    await Promise.allSettled(unused.map((session) => session.end()));
   }
 
   #open(ttlS: number): Promise<Session> {

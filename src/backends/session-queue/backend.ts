@@ -92,7 +92,7 @@ export interface SessionParts {
   /** The client library, where there is one. */
   readonly client?: () => string;
   readonly cells: CellStore;
-  /** The claims of one name, at most `limit` of them; `undefined` if there are none. */
+  /** The live claims of one name, at most `limit` of them; `undefined` if there are none. */
   record(name: string, limit?: number): Promise<ResourceRecord | undefined>;
   /** The same of every name that begins so. */
   records(prefix: string): AsyncIterable<ResourceRecord | undefined>;
@@ -112,7 +112,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
 
   constructor(driver: QueueDriver<C, L>, parts: SessionParts) {
     const { engine, caveats, tls } = parts;
-    this.traits = { ...TRAITS, engine, caveats: [...caveats, ...TRAITS.caveats, ...tlsCaveats(tls)] };
+    this.traits = { engine, ...TRAITS, caveats: [...caveats, ...TRAITS.caveats, ...tlsCaveats(tls)] };
     this.cells = parts.cells;
     this.#parts = parts;
     this.#driver = driver;

@@ -162,7 +162,6 @@ export class OwnClaims<C extends OwnClaim> {
     return claim.session.gone ? { state: "gone", loss: "session" } : this.#driver.goneOf(claim.id);
   }
 
-  /** The claim with this id is gone. */
   lost(id: string, gone: Gone): void {
     const claim = this.#byId.get(id);
     // Without a ticket the request to make it is under way, and its answer tells.

@@ -38,7 +38,6 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
 
 const NAMES_AT_ONCE = 50;
 
-/** The live claims of one name, for people to look at. */
 async function readRecord(
   session: Session,
   root: string,
@@ -48,7 +47,6 @@ async function readRecord(
   return recordOf(session, root, name, await session.queues.latest(parentOf(root, name)), limit);
 }
 
-/** Every name that begins so. */
 async function* readRecords(
   sessions: Sessions,
   root: string,

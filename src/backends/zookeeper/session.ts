@@ -1,6 +1,6 @@
 import { LockError } from "../../core/errors.js";
 import { Client } from "./client.js";
-import { noTree, unless } from "./errors.js";
+import { closedError, noTree, unless } from "./errors.js";
 import {
   type Created,
   create,
@@ -218,7 +218,6 @@ export class Sessions {
     );
   }
 
-  /** Ends those that no claim uses any more; the others end by themselves, because work may go on under their claims. */
   async close(inUse: ReadonlySet<Session>): Promise<void> {
     this.#closed = true;
     const opened = [...this.#opened];
@@ -236,7 +235,7 @@ export class Sessions {
   }
 
   async #get(timeoutMs: number): Promise<Session> {
-    if (this.#closed) throw new LockError("closed", "the connection to ZooKeeper is closed.");
+    if (this.#closed) throw closedError();
     const wantedMs = this.#allowed(timeoutMs);
     let askedMs = wantedMs;
     for (const one of this.#opened) {
@@ -246,17 +245,16 @@ export class Sessions {
       else if (one.timeoutMs < wantedMs && one.timeoutMs * SHARED_UP_TO >= wantedMs)
         askedMs = this.#allowed(Math.floor(wantedMs * SHARED_UP_TO));
     }
-    const opened: Opened = {
-      timeoutMs: askedMs,
-      opening: Session.open(this.#settings, askedMs, this.#events),
-    };
+    const opening = Session.open(this.#settings, askedMs, this.#events);
+    const opened: Opened = { timeoutMs: askedMs, opening };
     this.#opened.add(opened);
     try {
-      const session = await opened.opening;
+      const session = await opening;
+      const { timeoutMs: lastsMs } = session.client;
       opened.session = session;
-      opened.timeoutMs = session.client.timeoutMs;
-      if (session.client.timeoutMs > askedMs) this.#shortestMs = session.client.timeoutMs;
-      if (session.client.timeoutMs < askedMs) this.#longestMs = session.client.timeoutMs;
+      opened.timeoutMs = lastsMs;
+      if (lastsMs > askedMs) this.#shortestMs = lastsMs;
+      if (lastsMs < askedMs) this.#longestMs = lastsMs;
       return session;
     } catch (error) {
       this.#opened.delete(opened);

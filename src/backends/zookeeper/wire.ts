@@ -60,7 +60,6 @@ export class Wire {
   #incomingLength = 0;
   #lastXid = 0;
   #lastSentMs = nowMs();
-  /** When something last arrived. */
   #heardMs = nowMs();
   /** A ping is out since then. */
   #pinged: Sent | undefined;
