@@ -45,7 +45,7 @@ export class TestClient {
     let failures: readonly string[] = [];
     for (const untilMs = performance.now() + 10_000; performance.now() < untilMs; ) {
       const paths = await this.#below(path);
-      const results = await this.client.send(multi(paths.map(remove)));
+      const results = await this.client.send(multi(paths.map((path) => remove(path))));
       failures = results.flatMap(({ error }, at) => (error === 0 ? [] : `${paths[at]}: ${error}`));
       if (failures.length === 0) return;
     }
