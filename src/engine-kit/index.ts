@@ -23,7 +23,7 @@ export type {
 } from "../core/backend.js";
 export { admit, tokenOf, WHOLE, worthWatching } from "../core/claim.js";
 export { nowMs } from "../core/clock.js";
-export { FreshFlight, SingleFlight } from "../core/concurrency.js";
+export { FifoMutex, FreshFlight, SingleFlight } from "../core/concurrency.js";
 export { backendError, invalidOption, LockError } from "../core/errors.js";
 export { plainText } from "../core/plain-text.js";
 export { startInterval, startTimer, stopTimer, yieldTurn } from "../core/timer.js";

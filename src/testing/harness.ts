@@ -82,7 +82,10 @@ export interface Harness {
   readonly tokensRestart?: true;
   /** Where it can be counted what expired claims leave behind. Without it, that is not looked at. */
   readonly leftovers?: CountedPlace | Lacking;
-  /** How many wait in a crowd, and why not 3,000, where so many would take longer than a few seconds. */
+  /**
+   * How many wait in a crowd, and why not 3,000, where so many would take longer than a few seconds. Twice as many, but
+   * at most 1,000, wait where the requests of a release are counted.
+   */
   readonly crowd?: { readonly waiters: number; readonly why: string };
   /** Why only the mutex is looked at, where another harness of the same engine shows the other kinds. */
   readonly kinds?: Lacking;

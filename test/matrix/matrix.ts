@@ -36,6 +36,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/clients/mysql2.test.ts",
   "test/clients/node-redis.test.ts",
   "test/clients/pg.test.ts",
+  "test/examples/own-engine.test.ts",
   "test/test-tools/jest.test.ts",
   INSTALL_FILE,
 ];
@@ -122,7 +123,13 @@ const MARIADB_PACKAGES = ["mariadb-server-core", "mariadb-client-core"];
 
 /** From old to new. What a rolling suite has is known only after the download. */
 export const SERVERS: Readonly<Record<string, ServerRow>> = {
-  "redis-bookworm": redis("bookworm", "single-ioredis", "sentinel-node-redis"),
+  "redis-bookworm": {
+    ...redis("bookworm"),
+    files: [
+      ...conformance("redis", "single-ioredis", "sentinel-node-redis"),
+      "test/examples/own-engine.test.ts",
+    ],
+  },
   "redis-sid": {
     ...redis("sid"),
     files: [

@@ -103,7 +103,7 @@ export const semaphore: readonly Case[] = [
   },
   {
     name: "without a number the one in force is taken over, also when no claim is there any more",
-    needs: ["queue"],
+    needs: ["queue", "cells"],
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
@@ -131,7 +131,7 @@ export const semaphore: readonly Case[] = [
   },
   {
     name: "resize waits for the holders, sends the waiters behind it back into the queue, and no permit is taken away",
-    needs: ["queue"],
+    needs: ["queue", "cells"],
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
@@ -184,7 +184,7 @@ export const semaphore: readonly Case[] = [
   },
   {
     name: "a program that has named a number and changes it goes on with the new one",
-    needs: ["queue"],
+    needs: ["queue", "cells"],
     async run(bench) {
       const name = bench.name();
       const semaphore = bench.connect().semaphore(name, 2);
@@ -199,7 +199,7 @@ export const semaphore: readonly Case[] = [
   },
   {
     name: "a claim for more than there are after a resize fails",
-    needs: ["queue"],
+    needs: ["queue", "cells"],
     async run(bench) {
       const name = bench.name();
       const locks = bench.connect();
