@@ -1,9 +1,8 @@
 import type { Backend } from "./core/backend.js";
 import type { Duration } from "./core/duration.js";
-import { invalidOption, isLockError, LockError } from "./core/errors.js";
+import { invalidOption, isLockError, LockError, partOf } from "./core/errors.js";
 import { locksCallOf, takerOf } from "./core/misplaced-client.js";
 import { isObject, knownOptions } from "./core/options.js";
-import { partOf } from "./core/shape.js";
 import { duration, type ParameterTable, readParameters, tidyUrl, withParameters } from "./engine-kit/url.js";
 import { createLocks, type Locks } from "./locks/locks.js";
 import { DEFAULT_TTL, LOCKS_OPTIONS, type LocksOptions } from "./locks/locks-options.js";

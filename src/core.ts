@@ -20,14 +20,12 @@ export type { AllLease } from "./locks/all.js";
 export type { Cell, CellUpdateOptions, CellWrite, CellWriteOptions, Versioned } from "./locks/cell.js";
 export type { CloseOptions, CloseSignal } from "./locks/close.js";
 export type { Election, LeadOptions, ObserveOptions } from "./locks/election.js";
-export type { LockOptions } from "./locks/engine-lock.js";
 export type { ForceReleaseOptions } from "./locks/force-release.js";
 export type { Callback, Lockable, TryRun } from "./locks/lockable.js";
 export { createLocks, Locks } from "./locks/locks.js";
 export type { LocksOptions } from "./locks/locks-options.js";
-export type { Mutex, MutexOptions } from "./locks/mutex.js";
+export type { LockOptions, Mutex, MutexOptions, ReadWriteLock } from "./locks/mutex.js";
 export { type Once, OnceError, type OnceOptions } from "./locks/once.js";
-export type { ReadWriteLock } from "./locks/read-write.js";
 export type { PermitOptions, ResizeOptions, Semaphore, SemaphoreOptions } from "./locks/semaphore.js";
 export type {
   WebLock,

@@ -1,4 +1,11 @@
-import { type AcquireRequest, claimRequest, outage, queueFull, tooSlow } from "./acquire-request.js";
+import {
+  type AcquireRequest,
+  AgreedCapacity,
+  claimRequest,
+  outage,
+  queueFull,
+  tooSlow,
+} from "./acquire-request.js";
 import type { Answer, Gone } from "./backend.js";
 import { ClaimState, type WaiterListener } from "./claim-state.js";
 import { elapsedMs, nowMs, sendingNow } from "./clock.js";
@@ -8,7 +15,6 @@ import { asLockError, isLockError, type LockError } from "./errors.js";
 import type { About } from "./events.js";
 import { HeldClaim } from "./held-claim.js";
 import { POLL_MS } from "./renewer.js";
-import { AgreedCapacity } from "./resizing.js";
 import { onAbort, startTimer, stopTimer } from "./timer.js";
 
 /** Waits for the grant; `undefined` means that a single question was refused. */

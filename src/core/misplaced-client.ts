@@ -1,4 +1,4 @@
-import { hasMethods, partOf } from "./shape.js";
+import { hasMethods, partOf } from "./errors.js";
 
 /** The engine that takes what a caller has at hand, and as which of its options. */
 export interface Taker {

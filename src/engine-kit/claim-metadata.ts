@@ -1,6 +1,6 @@
+import { isPermits } from "../core/acquire-request.js";
 import type { ClaimRecord, ClaimRequest, Force } from "../core/backend.js";
 import type { Owner } from "../core/claim.js";
-import { isPermits } from "../core/resizing.js";
 
 // What is shown about a claim is one JSON object, which engines store beside it. Its fields are optional: a reader
 // ignores those that it does not know, because another release may have written them. No field decides about a grant;

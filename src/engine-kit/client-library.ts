@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
-import { LockError } from "../core/errors.js";
+import { asError, LockError, partOf } from "../core/errors.js";
 import { plainText } from "../core/plain-text.js";
-import { asError, partOf } from "../core/shape.js";
 
 const found = new Map<string, string | undefined>();
 

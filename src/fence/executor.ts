@@ -1,5 +1,4 @@
-import { invalidOption } from "../core/errors.js";
-import { hasMethods, partOf } from "../core/shape.js";
+import { hasMethods, invalidOption, partOf } from "../core/errors.js";
 
 type Rows = readonly unknown[];
 

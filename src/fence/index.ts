@@ -9,23 +9,21 @@ export type {
 } from "./executor.js";
 export type { Fenced, FenceOptions, FenceRefused } from "./fenced.js";
 export {
-  FENCING_TOKEN,
-  type FencingTokenOptions,
-  fencingToken,
-  type RequestLike,
-  type Sender,
-} from "./header.js";
-export {
   databaseStore,
+  FENCING_TOKEN,
   type FenceStore,
+  type FencingTokenOptions,
   fencedFetch,
   fenceProblem,
+  fencingToken,
   type HttpFence,
   type HttpFenceOptions,
   httpFence,
   memoryStore,
   type Problem,
+  type RequestLike,
   redisStore,
+  type Sender,
 } from "./http.js";
 export {
   type FencedScript,

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Duration, durationMs } from "../core/duration.js";
-import { invalidOption } from "../core/errors.js";
+import { hasMethods, invalidOption, partOf } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
-import { hasMethods, partOf } from "../core/shape.js";
 import { admit, type Fenced, type FenceOptions, type Pass, passOf } from "./fenced.js";
 import { lua } from "./lua.generated.js";
 

@@ -15,7 +15,7 @@ import {
   waitOption,
 } from "../core/options.js";
 import type { CloseOptions, CloseSignal } from "./close.js";
-import type { Times } from "./engine-lock.js";
+import type { Times } from "./mutex.js";
 
 export interface LocksOptions {
   /** How long a claim lives without being renewed; `"15s"` if not given. */

@@ -18,7 +18,6 @@ import {
   readCloseOptions,
 } from "./close.js";
 import { Election } from "./election.js";
-import type { LockOptions, Times } from "./engine-lock.js";
 import { type ForceReleaseOptions, forceRelease } from "./force-release.js";
 import type { Callback, Lockable } from "./lockable.js";
 import {
@@ -29,9 +28,16 @@ import {
   readOnLeaks,
   requireTraits,
 } from "./locks-options.js";
-import { createMutex, type Mutex, type MutexOptions } from "./mutex.js";
+import {
+  createMutex,
+  createReadWrite,
+  type LockOptions,
+  type Mutex,
+  type MutexOptions,
+  type ReadWriteLock,
+  type Times,
+} from "./mutex.js";
 import { type Once, type OnceOptions, OnlyOnce } from "./once.js";
-import { createReadWrite, type ReadWriteLock } from "./read-write.js";
 import { createSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.js";
 import { WebLocks } from "./web-locks.js";
 

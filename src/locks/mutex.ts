@@ -1,17 +1,157 @@
+import { acquire } from "../core/acquire.js";
+import type { AcquireRequest } from "../core/acquire-request.js";
+import type { AnyLease } from "../core/any-lease.js";
 import { WHOLE } from "../core/claim.js";
+import { elapsedMs, nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
-import type { LockKind } from "../core/events.js";
-import { Lease } from "../core/lease.js";
-import { flag, knownOptions } from "../core/options.js";
-import { EngineLock, type LockOptions, needsQueue, readLockOptions, type Times } from "./engine-lock.js";
-import type { Lockable } from "./lockable.js";
+import { timeoutError } from "../core/diagnostics/timeout-error.js";
+import { lookAt, MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
+import { LockError } from "../core/errors.js";
+import { type LockKind, type TraceContext, traceAcquire } from "../core/events.js";
+import type { HeldClaim } from "../core/held-claim.js";
+import { type ClaimLease, Lease, type LeaseKind, SharedLease } from "../core/lease.js";
+import {
+  type AcquireOptions,
+  type Defaults,
+  flag,
+  knownOptions,
+  maxWaitersOption,
+  type ResolvedOptions,
+  readOptions,
+} from "../core/options.js";
+import { chainOf, heldInChain, selfDeadlock, shownHolds, upgrade } from "../core/reentrancy.js";
+import { Holdable, type Lockable, type Taken } from "./lockable.js";
+
+// A mutex and the two sides of a read-write lock: each is one claim at the engine.
+
+/** What a kind of lock asks the engine for, and what it gives to its holders. */
+export interface Resource<L extends ClaimLease> {
+  readonly name: string;
+  readonly kind: LockKind;
+  readonly weight: number;
+  readonly capacity: number;
+  readonly Lease: LeaseKind<L>;
+}
+
+/** A lock that is one claim at the engine. */
+export class EngineLock<L extends ClaimLease> extends Holdable<L> {
+  readonly name: string;
+  /** @internal */
+  readonly connection: Connection;
+  readonly #resource: Resource<L>;
+  readonly #defaults: Defaults;
+  /** What is asked for without options: most calls have none. */
+  readonly #plain: ResolvedOptions;
+
+  constructor(connection: Connection, resource: Resource<L>, defaults: Defaults) {
+    super();
+    this.name = resource.name;
+    this.connection = connection;
+    this.#resource = resource;
+    this.#defaults = defaults;
+    this.#plain = readOptions(resource, {}, defaults);
+  }
+
+  /** By the own call chain if it holds this lock already, else by the engine. @internal */
+  async enter(options?: AcquireOptions, besides: readonly AnyLease[] = []): Promise<L | Taken> {
+    const { connection, name } = this;
+    const { Lease } = this.#resource;
+    const ask = options === undefined ? this.#plain : readOptions(this.#resource, options, this.#defaults);
+    const within = options?.within;
+    const outer = chainOf(within);
+    const own = heldInChain(outer, connection, name);
+    // A semaphore of that name is none of ours: the engine says so.
+    if (own !== undefined && own.heldClaim.request.capacity === ask.capacity) {
+      if (ask.weight > own.heldClaim.request.weight) throw upgrade(name);
+      if (ask.reentrant || within)
+        return (await own.reenter(Lease, outer, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
+      if (ask.waitMs > 0) throw selfDeadlock(name);
+    }
+    const heldClaim = await acquireTraced(connection, ask, shownHolds(outer, connection, besides));
+    return heldClaim === undefined ? takenBy(connection, name) : new Lease(heldClaim, outer);
+  }
+}
+
+/** A claim at the engine, with the events that tell of it. */
+export async function acquireTraced(
+  connection: Connection,
+  request: AcquireRequest,
+  holds: AcquireRequest["holds"],
+): Promise<HeldClaim | undefined> {
+  const startMs = nowMs();
+  const heldClaim = await traced(connection, holds === undefined ? request : { ...request, holds });
+  if (heldClaim !== undefined && connection.events.wants("acquired")) {
+    const waitedMs = elapsedMs(startMs);
+    connection.events.emit({
+      type: "acquired",
+      ...connection.about(request),
+      token: String(heldClaim.token),
+      waitedMs,
+    });
+  }
+  return heldClaim;
+}
+
+export function takenBy(connection: Connection, name: string): Taken {
+  return {
+    blockers: async () => {
+      const record = await lookAt(connection, name, MOST_LOOKED_AT);
+      return record === undefined ? [] : viewOf(record).holders;
+    },
+    told: () => timeoutError(connection, name, 0),
+  };
+}
+
+function traced(connection: Connection, request: AcquireRequest): Promise<HeldClaim | undefined> {
+  if (!traceAcquire.hasSubscribers) return acquire(connection, request);
+  const context: TraceContext = connection.about(request);
+  return traceAcquire.tracePromise(async () => {
+    const heldClaim = await acquire(connection, request);
+    if (heldClaim !== undefined) context.token = heldClaim.token;
+    return heldClaim;
+  }, context);
+}
+
+/** What every kind of lock can be told when it is made. */
+export interface LockOptions {
+  /** Inside `run`, the same call chain may enter again. */
+  readonly reentrant?: boolean | undefined;
+  /** Do not queue behind more than this many. */
+  readonly maxWaiters?: number | undefined;
+}
+
+/** What `connect` sets for all locks. */
+export type Times = Omit<Defaults, "reentrant" | "maxWaiters">;
+
+export function readLockOptions(
+  connection: Connection,
+  name: string,
+  { reentrant, maxWaiters }: LockOptions,
+  times: Times,
+): Defaults {
+  if (maxWaiters !== undefined) needsQueue(connection, name, "maxWaiters");
+  return {
+    ...times,
+    reentrant: reentrant !== undefined && flag("reentrant", reentrant),
+    maxWaiters: maxWaiters === undefined ? undefined : maxWaitersOption(maxWaiters),
+  };
+}
+
+/** Without a queue there is no order to keep, and a claim that needs much at once may wait for ever. */
+export function needsQueue(connection: Connection, name: string, what: string): void {
+  const { engine, queueing } = connection.backend.traits;
+  if (queueing) return;
+  throw new LockError("unsupported", `${what}: ${engine} keeps no queue, so there is no order to keep.`, {
+    name,
+  });
+}
 
 export interface MutexOptions extends LockOptions {
   /** Strict arrival order across processes. Every engine with a queue has it; say so where you rely on it. */
   readonly fair?: boolean | undefined;
 }
 
-const KNOWN = new Set<string>(["reentrant", "fair", "maxWaiters"] satisfies (keyof MutexOptions)[]);
+const MUTEX_OPTIONS = new Set<string>(["reentrant", "fair", "maxWaiters"] satisfies (keyof MutexOptions)[]);
 
 /** One holder at a time. */
 export type Mutex = Lockable<Lease>;
@@ -24,8 +164,40 @@ export function createMutex(
   times: Times,
   kind: LockKind = "mutex",
 ): Mutex {
-  knownOptions(options, KNOWN, `mutex "${name}"`);
+  knownOptions(options, MUTEX_OPTIONS, `mutex "${name}"`);
   const defaults = readLockOptions(connection, name, options, times);
   if (options.fair !== undefined && flag("fair", options.fair)) needsQueue(connection, name, "fair");
   return new EngineLock(connection, { name, kind, weight: WHOLE, capacity: WHOLE, Lease }, defaults);
+}
+
+const READ_WRITE_OPTIONS = new Set<string>(["reentrant", "maxWaiters"] satisfies (keyof LockOptions)[]);
+
+/** Many may read at once; while one writes, no other reads or writes. */
+export interface ReadWriteLock {
+  readonly name: string;
+  readonly read: Lockable<SharedLease>;
+  /** A mutex of the same name is this. */
+  readonly write: Lockable;
+}
+
+/**
+ * A reader weighs next to nothing, a writer as much as there is. The queue is one: a reader that comes after a
+ * writer waits behind it, so writers never starve.
+ */
+export function createReadWrite(
+  connection: Connection,
+  name: string,
+  options: LockOptions,
+  times: Times,
+): ReadWriteLock {
+  knownOptions(options, READ_WRITE_OPTIONS, `readWrite "${name}"`);
+  const defaults = readLockOptions(connection, name, options, times);
+  needsQueue(connection, name, "readWrite");
+  const read = { name, kind: "read", weight: 1, capacity: WHOLE, Lease: SharedLease } as const;
+  const write = { name, kind: "write", weight: WHOLE, capacity: WHOLE, Lease } as const;
+  return {
+    name,
+    read: new EngineLock(connection, read, defaults),
+    write: new EngineLock(connection, write, defaults),
+  };
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Permits } from "../core/acquire-request.js";
+import { isPermits, MOST_PERMITS, notPermits, type Permits, permitsOf } from "../core/acquire-request.js";
 import type { AnyLease } from "../core/any-lease.js";
 import { WHOLE } from "../core/claim.js";
 import { nowMs } from "../core/clock.js";
@@ -11,8 +11,9 @@ import type { HeldClaim } from "../core/held-claim.js";
 import { SharedLease } from "../core/lease.js";
 import { type AcquireOptions, type Defaults, isObject, knownOptions, readOptions } from "../core/options.js";
 import { chainOf, permitsInChain, shownHolds } from "../core/reentrancy.js";
-import { isPermits, MOST_PERMITS, notPermits, permitsOf } from "../core/resizing.js";
 import { cellsOf, storedJson } from "./cell.js";
+import { forceBehind } from "./force-release.js";
+import { Holdable, type Lockable, type Taken } from "./lockable.js";
 import {
   acquireTraced,
   type LockOptions,
@@ -20,9 +21,7 @@ import {
   readLockOptions,
   type Times,
   takenBy,
-} from "./engine-lock.js";
-import { forceBehind } from "./force-release.js";
-import { Holdable, type Lockable, type Taken } from "./lockable.js";
+} from "./mutex.js";
 
 export interface PermitOptions extends Omit<AcquireOptions, "reentrant"> {
   /** How many permits at once; 1 if not given. */

@@ -12,10 +12,10 @@ import { LONGEST_NOTE, readOptions } from "../core/options.js";
 import { quotedText } from "../core/plain-text.js";
 import { chainOf } from "../core/reentrancy.js";
 import { onAbort } from "../core/timer.js";
-import { needsQueue, type Times } from "./engine-lock.js";
 import { forceAhead } from "./force-release.js";
 import { type InOrder, inOrderOf, type Turn } from "./in-order.js";
 import { runHeld } from "./lockable.js";
+import { needsQueue, type Times } from "./mutex.js";
 
 /** As `Lock` of the platform. */
 export interface WebLock {

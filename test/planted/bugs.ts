@@ -290,7 +290,7 @@ export const BUGS: readonly Bug[] = [
     name: "the number of a resize read from the note",
     edits: [
       {
-        file: "core/resizing.js",
+        file: "core/acquire-request.js",
         find: "first.resize : undefined",
         replace: "Number(/^resized to (.+) permits$/.exec(first.note)?.[1] ?? NaN) || undefined : undefined",
       },

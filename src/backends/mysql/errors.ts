@@ -1,6 +1,5 @@
-import { backendError, LockError } from "../../core/errors.js";
+import { asError, backendError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
 import { ENDED_POOL } from "../sql/errors.js";
 

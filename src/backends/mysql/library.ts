@@ -1,5 +1,4 @@
-import { LockError } from "../../core/errors.js";
-import { hasMethods, partOf } from "../../core/shape.js";
+import { hasMethods, LockError, partOf } from "../../core/errors.js";
 import { absent, type LowestVersions, refuseOlder } from "../../engine-kit/client-library.js";
 
 export interface MysqlQuery {

@@ -1,4 +1,4 @@
-import { partOf } from "../../core/shape.js";
+import { partOf } from "../../core/errors.js";
 import { listIn } from "../../engine-kit/reply.js";
 import type { Row } from "../sql/driver.js";
 import { readBy, textOf } from "../sql/replies.js";

@@ -1,6 +1,5 @@
-import { LockError } from "../../core/errors.js";
+import { asError, LockError } from "../../core/errors.js";
 import { quotedText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 import type { Explanation, Meaning } from "../sql/driver.js";
 import { codeOf, ENDED_POOL } from "../sql/errors.js";
 

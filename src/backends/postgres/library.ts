@@ -1,4 +1,4 @@
-import { hasMethods, partOf } from "../../core/shape.js";
+import { hasMethods, partOf } from "../../core/errors.js";
 import { absent, type LowestVersions } from "../../engine-kit/client-library.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { Host } from "../../engine-kit/url.js";

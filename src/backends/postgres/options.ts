@@ -1,5 +1,4 @@
-import { invalidOption } from "../../core/errors.js";
-import { partOf } from "../../core/shape.js";
+import { invalidOption, partOf } from "../../core/errors.js";
 import {
   type DatabaseAddress,
   readServerOptions,

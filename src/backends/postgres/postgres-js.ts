@@ -1,8 +1,7 @@
 import { EventEmitter } from "node:events";
 import { connect as connectSocket, type Socket } from "node:net";
 import { nowMs } from "../../core/clock.js";
-import { LockError } from "../../core/errors.js";
-import { hasMethods, partOf } from "../../core/shape.js";
+import { hasMethods, LockError, partOf } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { absent, refuseOlder } from "../../engine-kit/client-library.js";
 import type { Host } from "../../engine-kit/url.js";

@@ -9,9 +9,8 @@ import {
 import { QUORUM_PARAMETERS, type RedisParameters } from "../../clients/redis/parameters.js";
 import { readDatabase } from "../../clients/redis/url.js";
 import { type Duration, durationMs } from "../../core/duration.js";
-import { invalidOption } from "../../core/errors.js";
+import { invalidOption, partOf } from "../../core/errors.js";
 import { knownEngineOptions, ttlOption } from "../../core/options.js";
-import { partOf } from "../../core/shape.js";
 import { readTls, type TlsOptions, type TlsParameters } from "../../engine-kit/tls.js";
 import { describeHosts, parseAddress, type UrlForm, withParameters } from "../../engine-kit/url.js";
 import { refuseLongerThan } from "./traits.js";

@@ -1,7 +1,6 @@
 import { formatMs } from "../../core/duration.js";
-import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError, backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 import type { Reply } from "./ask-all.js";
 import type { RedlockNode } from "./node.js";
 

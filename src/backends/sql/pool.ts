@@ -1,4 +1,4 @@
-import { asError } from "../../core/shape.js";
+import { asError } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 

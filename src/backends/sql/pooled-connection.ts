@@ -1,6 +1,5 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
-import { isLockError, type LockError } from "../../core/errors.js";
-import { asError } from "../../core/shape.js";
+import { asError, isLockError, type LockError } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { ServerSettings } from "./address.js";

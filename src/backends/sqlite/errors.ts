@@ -1,6 +1,5 @@
-import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError, backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 
 interface Kind {
   /** SQLite's primary result code, and the beginning of its name. */

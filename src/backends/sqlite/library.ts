@@ -1,4 +1,4 @@
-import { hasMethods, partOf } from "../../core/shape.js";
+import { hasMethods, partOf } from "../../core/errors.js";
 import { type LowestVersions, loadNative } from "../../engine-kit/client-library.js";
 import { unsupported } from "./errors.js";
 

@@ -1,9 +1,8 @@
 import { resolve } from "node:path";
 import { type Duration, durationMs } from "../../core/duration.js";
-import { invalidOption } from "../../core/errors.js";
+import { hasMethods, invalidOption, partOf } from "../../core/errors.js";
 import { knownEngineOptions } from "../../core/options.js";
 import { plainText } from "../../core/plain-text.js";
-import { hasMethods, partOf } from "../../core/shape.js";
 import { defaultFile } from "./files.js";
 import {
   isNodeSqlite,

@@ -1,6 +1,5 @@
-import { backendError, LockError } from "../../core/errors.js";
+import { asError, backendError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
 import { ERROR } from "./messages.js";
 

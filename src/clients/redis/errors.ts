@@ -1,6 +1,5 @@
-import { backendError, isLockError, LockError } from "../../core/errors.js";
+import { asError, backendError, isLockError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
-import { asError } from "../../core/shape.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
 import type { RedisSettings } from "./options.js";

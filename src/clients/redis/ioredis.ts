@@ -1,5 +1,5 @@
 import { GIVEN } from "../../core/backend.js";
-import { hasMethods, partOf } from "../../core/shape.js";
+import { hasMethods, partOf } from "../../core/errors.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { countIn } from "../../engine-kit/reply.js";
 import {

@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { GIVEN } from "../../core/backend.js";
-import { hasMethods, partOf } from "../../core/shape.js";
+import { hasMethods, partOf } from "../../core/errors.js";
 import { exportsOf, installed } from "../../engine-kit/client-library.js";
 import { countIn } from "../../engine-kit/reply.js";
 import { breakable, fromAnyOf, type RedisClient, type Subscription, streamTls } from "./client.js";
