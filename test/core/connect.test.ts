@@ -144,8 +144,8 @@ describe("engine", () => {
 
   test("exactly what it takes is listed, for every engine", async () => {
     const LISTED: Readonly<Record<string, string>> = {
-      "redis://h": "library, tls, replicas, retention, timeout, eviction",
-      "redlock://a,b,c": "library, tls, maxTtl, fresh, retention, timeout, eviction",
+      "redis://h": "library, tls, retention, eviction, replicas, timeout",
+      "redlock://a,b,c": "library, tls, retention, eviction, maxTtl, fresh, timeout",
       "etcd://h": "tls, timeout",
       "zookeeper://h": "tls, timeout, acl",
       "postgres://h": "tls, schema, connections, retention, timeout, connectTimeout, listen",

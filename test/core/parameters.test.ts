@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { PARAMETERS as MYSQL } from "#lib/backends/mysql/parameters.js";
 import { PARAMETERS as POSTGRES } from "#lib/backends/postgres/parameters.js";
-import { QUORUM_PARAMETERS, PARAMETERS as REDIS } from "#lib/clients/redis/parameters.js";
+import { PARAMETERS as REDIS } from "#lib/backends/redis/options.js";
+import { PARAMETERS as REDLOCK } from "#lib/backends/redlock/options.js";
 
 const TABLES = { mysql: MYSQL, postgres: POSTGRES, redis: REDIS };
 
@@ -17,7 +18,7 @@ describe.each(Object.entries(TABLES))("the page of %s", (engine, { honoured }) =
   });
 });
 
-test.each(Object.entries({ ...TABLES, redlock: QUORUM_PARAMETERS }))(
+test.each(Object.entries({ ...TABLES, redlock: REDLOCK }))(
   "nothing of %s that is without effect concerns TLS, or is honoured as well",
   (_, { honoured, withoutEffect }) => {
     expect(withoutEffect.filter((name) => /ssl|tls|cert|verify|channel/i.test(name))).toEqual([]);

@@ -252,7 +252,7 @@ export const BUGS: readonly Bug[] = [
     name: "keys of one lock on different cluster slots",
     edits: [
       {
-        file: "backends/redis/keys.js",
+        file: "clients/redis/client.js",
         // biome-ignore lint/suspicious/noTemplateCurlyInString: a piece of the compiled code
         find: "`${prefix}:{${encodeName(name)}}`",
         // biome-ignore lint/suspicious/noTemplateCurlyInString: a piece of the compiled code

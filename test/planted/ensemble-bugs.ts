@@ -6,7 +6,7 @@ const ZOOKEEPER = "test/engines/zookeeper/conformance.test.ts";
 const ZOOKEEPER_FAULTS = "test/engines/zookeeper/faults.test.ts";
 
 const NODE = "backends/redlock/lua.generated.js";
-const CLAIM_ATTEMPT = "backends/redlock/claim-attempt.js";
+const CLAIM = "backends/redlock/claim.js";
 
 export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
@@ -161,7 +161,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "a token that only a minority of counters has reached",
     edits: [
       {
-        file: CLAIM_ATTEMPT,
+        file: CLAIM,
         find: "const needed = majority - reached(tickets, ticket);",
         replace: "const needed = 0; votes.clear();",
       },
@@ -172,7 +172,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "half of the votes taken for a majority",
     edits: [
       {
-        file: "backends/redlock/tally.js",
+        file: "backends/redlock/majority.js",
         find: "Math.floor(nodes / 2) + 1",
         replace: "Math.floor(nodes / 2)",
       },
@@ -181,7 +181,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   },
   {
     name: "votes of an attempt that failed are kept",
-    edits: [{ file: CLAIM_ATTEMPT, find: "withdraw(node);", replace: "wanted();", times: 3 }],
+    edits: [{ file: CLAIM, find: "withdraw(node);", replace: "wanted();", times: 3 }],
     caughtBy: ["test/engines/redlock/memory-loss.test.ts", "a client that a majority refuses keeps no vote"],
   },
 ];

@@ -1,9 +1,8 @@
-import { type RedisClient, runScript, type Script, scanKeys } from "../../clients/redis/client.js";
+import { type RedisClient, runScript, type Script } from "../../clients/redis/client.js";
 import { RedisConnection } from "../../clients/redis/connection.js";
-import { lockPattern, nameOfKey, notificationChannel } from "../../clients/redis/key-names.js";
-import { Notifications } from "../../clients/redis/notifications.js";
+import { Notifications, notificationChannel } from "../../clients/redis/notifications.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
-import { readReply } from "../../clients/redis/replies.js";
+import { readReply, toUs } from "../../clients/redis/replies.js";
 import type {
   Answer,
   Backend,
@@ -22,12 +21,11 @@ import { forceText } from "../../engine-kit/claim-metadata.js";
 import { bitIn } from "../../engine-kit/reply.js";
 import { TicketFloor } from "../../engine-kit/ticket-floor.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
-import { RedisCells } from "./cells.js";
-import { ClaimArgs, toUs } from "./claim-args.js";
-import { cellKey, LockKeyring } from "./keys.js";
+import { redisCells } from "./cells.js";
+import { cellKey, LockKeyCache } from "./keys.js";
 import { type RedisOptions, readRedisOptions } from "./options.js";
 import { readAnswer, readPage, readRenewals } from "./replies.js";
-import { replicasThatHave, SCRIPTS, tryFewerKeys } from "./scripts.js";
+import { ClaimArgs, replicasThatHave, SCRIPTS, tryFewerKeys } from "./scripts.js";
 
 export type { IoredisLike } from "../../clients/redis/ioredis.js";
 export type { NodeRedisLike } from "../../clients/redis/node-redis.js";
@@ -41,8 +39,10 @@ export function redis(options: RedisOptions = {}): Backend {
   return new RedisBackend(readRedisOptions(options));
 }
 
-/** Which client has carried out a request. */
-interface Writer {
+/** By which connection a script is run, and, afterwards, which client has run it. */
+interface Run {
+  readonly connection: RedisConnection;
+  readonly repeatable: boolean;
   client?: RedisClient;
 }
 
@@ -54,7 +54,7 @@ class RedisBackend implements Backend {
   /** Waiting for replicas blocks a connection: renewals must not queue behind it. */
   readonly #claimConnection: RedisConnection;
   readonly #notifications: Notifications;
-  readonly #keys: LockKeyring;
+  readonly #keys: LockKeyCache;
   /** One for all servers of a cluster: where their clocks differ, the one that is ahead counts for all. */
   readonly #floor = new TicketFloor();
   readonly #claimArgs: ClaimArgs;
@@ -62,15 +62,15 @@ class RedisBackend implements Backend {
   constructor(settings: RedisSettings) {
     this.#settings = settings;
     this.traits = traitsOf(settings);
-    this.#keys = new LockKeyring(settings.prefix);
-    this.cells = new RedisCells((...asked) => this.#runCell(...asked), settings, this.#floor);
+    this.#keys = new LockKeyCache(settings.prefix);
+    this.cells = redisCells((...asked) => this.#runCell(...asked), settings, this.#floor);
     this.#connection = new RedisConnection(settings, () => this.#notifications.renew());
     this.#claimConnection =
       settings.replicas > 0 ? new RedisConnection(settings, () => {}) : this.#connection;
     this.#notifications = new Notifications(
       notificationChannel(settings.prefix),
       settings.timeoutMs,
-      async (channel, onMessage) => (await this.#connection.client()).subscribe(channel, onMessage),
+      (channel, onMessage) => this.#connection.subscribe(channel, onMessage),
     );
     this.#claimArgs = new ClaimArgs(this.#notifications.channel, settings.retentionMs);
   }
@@ -87,19 +87,11 @@ class RedisBackend implements Backend {
     const touched = first ? keys.usual : keys.all;
     const read = (reply: unknown) => readAnswer(reply, grantMs);
     const replicated = this.#settings.replicas > 0;
-    const by: Writer = {};
-    const answer = await this.#run(
-      SCRIPTS.claim,
-      touched,
-      args,
-      read,
-      this.#claimConnection,
-      !replicated,
-      by,
-    );
+    const run: Run = { connection: this.#claimConnection, repeatable: !replicated };
+    const answer = await this.#run(SCRIPTS.claim, touched, args, read, run);
     if (first && "ticket" in answer) this.#floor.observe(answer.ticket);
     if ("ticket" in answer) this.#claimConnection.wrote();
-    if (answer.state === "granted" && replicated) await this.#replicate(request.name, keys.head, by);
+    if (answer.state === "granted" && replicated) await this.#replicate(request.name, keys.head, run);
     return answer;
   }
 
@@ -128,11 +120,11 @@ class RedisBackend implements Backend {
     const keys = this.#keys.of(claim.name);
     const args = [claim.id, String(this.#settings.retentionMs)];
     const forced = typeof ending === "object";
-    if (forced) args.push(forceText(ending));
-    else if (ending !== undefined) args.push(ending);
+    if (ending !== undefined) args.push(forced ? forceText(ending) : ending);
     const touched = forced ? keys.all : keys.usual;
     // Repeated, it would say that the claim was not there. Core tries a release again, and knows that.
-    const wasThere = await this.#run(SCRIPTS.release, touched, args, bitIn, this.#connection, false);
+    const run: Run = { connection: this.#connection, repeatable: false };
+    const wasThere = await this.#run(SCRIPTS.release, touched, args, bitIn, run);
     if (wasThere) this.#connection.wrote();
     return wasThere;
   }
@@ -145,13 +137,9 @@ class RedisBackend implements Backend {
       if (record !== undefined) yield record;
       return;
     }
-    const { prefix } = this.#settings;
     const seen = new Set<string>();
-    const pattern = (keyPrefix: string) => lockPattern(keyPrefix, prefix, query.prefix);
-    for await (const batch of this.#connection.each((client) => scanKeys(client, pattern))) {
-      const names = batch
-        .map((key) => nameOfKey(prefix, key))
-        .filter((name) => name?.startsWith(query.prefix) && !seen.has(name)) as string[];
+    for await (const batch of this.#connection.scan(this.#settings.prefix, query.prefix)) {
+      const names = batch.filter((name) => !seen.has(name));
       for (const name of names) seen.add(name);
       const records = await Promise.all(names.map((name) => this.#record(name)));
       for (const record of records) if (record !== undefined) yield record;
@@ -193,16 +181,14 @@ class RedisBackend implements Backend {
     keys: readonly string[],
     args: readonly string[],
     read: (reply: unknown) => T,
-    connection = this.#connection,
-    repeatable = true,
-    by?: Writer,
+    run: Run = { connection: this.#connection, repeatable: true },
   ): Promise<T> {
-    const asked = connection.use((client) => {
-      if (by !== undefined) by.client = client;
+    const asked = run.connection.use((client) => {
+      run.client = client;
       const answered = runScript(client, script, keys, args);
       if (!client.clustered) return answered;
       return answered.catch((error: unknown) => tryFewerKeys(error, client, script, keys, args));
-    }, repeatable);
+    }, run.repeatable);
     return asked.then((reply) => readReply(reply, read));
   }
 
@@ -213,13 +199,11 @@ class RedisBackend implements Backend {
     change?: string,
   ): Promise<T> {
     const key = cellKey(this.#settings.prefix, name);
-    const keys = change === undefined ? [key] : [key, `${key}:${change}`];
-    const connection = change === undefined ? this.#connection : this.#claimConnection;
-    const by: Writer = {};
+    if (change === undefined) return this.#run(SCRIPTS.cell, [key], args, read);
     // The server remembers a change for the time of one request only: a repetition could come later, and do it twice.
-    const answer = await this.#run(SCRIPTS.cell, keys, args, read, connection, change === undefined, by);
-    if (change !== undefined && answer !== undefined && this.#settings.replicas > 0)
-      await this.#replicate(name, key, by);
+    const run: Run = { connection: this.#claimConnection, repeatable: false };
+    const answer = await this.#run(SCRIPTS.cell, [key, `${key}:${change}`], args, read, run);
+    if (answer !== undefined && this.#settings.replicas > 0) await this.#replicate(name, key, run);
     return answer;
   }
 
@@ -227,10 +211,10 @@ class RedisBackend implements Backend {
    * Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. Only the
    * connection that wrote the claim can ask for that: on any other one, WAIT tells of something else.
    */
-  async #replicate(name: string, key: string, by: Writer): Promise<void> {
+  async #replicate(name: string, key: string, written: Run): Promise<void> {
     const { replicas, timeoutMs } = this.#settings;
     const askWriter = (client: RedisClient) => {
-      if (client !== by.client) throw new Error("the connection that wrote this is gone");
+      if (client !== written.client) throw new Error("the connection that wrote this is gone");
       // So short that a claim behind it, and its own question, still have their time.
       const ask = () => client.waitForReplicas(key, replicas, Math.ceil(timeoutMs / 4));
       return client.clustered ? ask() : replicasThatHave(client, ask);

@@ -1,4 +1,4 @@
-import { encodeName } from "../../clients/redis/key-names.js";
+import { lockKey } from "../../clients/redis/client.js";
 
 /** The keys of one lock. They share a hash tag, so that they live on one slot of a cluster. */
 export interface LockKeys {
@@ -12,7 +12,7 @@ export interface LockKeys {
 const MOST_KEPT = 1_000;
 
 /** The keys of locks by name. A program uses few names again and again: what they become is kept. */
-export class LockKeyring {
+export class LockKeyCache {
   readonly #prefix: string;
   readonly #kept = new Map<string, LockKeys>();
 
@@ -32,12 +32,12 @@ export class LockKeyring {
 }
 
 function makeKeys(prefix: string, name: string): LockKeys {
-  const head = `${prefix}:{${encodeName(name)}}`;
+  const head = lockKey(prefix, name);
   const usual = [head, `${head}:claims`, `${head}:queue`];
   return { head, usual, all: [...usual, `${head}:forced`] };
 }
 
 /** In the slot of the lock of that name. */
 export function cellKey(prefix: string, name: string): string {
-  return `${prefix}:{${encodeName(name)}}:cell`;
+  return `${lockKey(prefix, name)}:cell`;
 }

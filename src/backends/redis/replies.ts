@@ -1,6 +1,5 @@
-import { goneIn, msIn } from "../../clients/redis/replies.js";
+import { goneIn, msIn, readEach, readRecord } from "../../clients/redis/replies.js";
 import type { Answer, ClaimRecord, Renewal, StoredCell } from "../../core/backend.js";
-import { parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A
@@ -28,11 +27,8 @@ export function readAnswer(reply: unknown, grantMs: number): Answer {
   }
 }
 
-/** One for each claim, in their order. */
 export function readRenewals(reply: unknown, claims: number): readonly Renewal[] {
-  const renewals = listIn(reply).map(readRenewal);
-  if (renewals.length !== claims) throw unlike("one answer for each claim");
-  return renewals;
+  return readEach(reply, claims, readRenewal);
 }
 
 function readRenewal(reply: unknown): Renewal {
@@ -74,22 +70,12 @@ export function readPage(name: string, reply: unknown): Page {
   return {
     capacity: countIn(capacity),
     next: countIn(next),
-    claims: claims.map((claim) => {
-      const [id, ticket, weight, who, age, remaining] = listIn(claim);
-      const channelAndJson = textIn(who);
-      const json = channelAndJson.slice(channelAndJson.indexOf(" ") + 1);
-      const { owner, note, resize } = readMetadata(parsed(json));
-      return {
-        name,
-        id: textIn(id),
-        ticket: ticketIn(ticket),
-        weight: countIn(weight),
-        owner,
-        note,
-        resize,
-        ageMs: msIn(age),
-        remainingMs: msIn(remaining),
-      };
-    }),
+    claims: claims.map((claim) => readRecord(name, claim, afterChannel)),
   };
+}
+
+/** The channel for notifications stands in front. */
+function afterChannel(who: unknown): string {
+  const text = textIn(who);
+  return text.slice(text.indexOf(" ") + 1);
 }

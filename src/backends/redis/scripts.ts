@@ -1,22 +1,69 @@
 import { makeScript, type RedisClient, runScript, type Script } from "../../clients/redis/client.js";
+import { toUs } from "../../clients/redis/replies.js";
+import type { ClaimRequest } from "../../core/backend.js";
 import { FreshFlight } from "../../core/concurrency.js";
+import { metadataOf } from "../../engine-kit/claim-metadata.js";
 import { lua } from "./lua.generated.js";
 
-export const LUA = {
-  claim: lua.draw + lua["claim-idle"] + lua.common + lua.claim,
-  renew: lua.common + lua.renew,
-  release: lua["release-only"] + lua.common + lua.release,
-  list: lua.common + lua.list,
-  cell: lua.draw + lua.cell,
+export const SCRIPTS = {
+  claim: makeScript(lua.draw + lua["claim-idle"] + lua.common + lua.claim),
+  renew: makeScript(lua.common + lua.renew),
+  release: makeScript(lua["release-only"] + lua.common + lua.release),
+  list: makeScript(lua.common + lua.list),
+  cell: makeScript(lua.draw + lua.cell),
 };
 
-export const SCRIPTS = {
-  claim: makeScript(LUA.claim),
-  renew: makeScript(LUA.renew),
-  release: makeScript(LUA.release),
-  list: makeScript(LUA.list),
-  cell: makeScript(LUA.cell),
-};
+/** The arguments of claim.lua. Most calls ask for the same as the call before, so the texts are kept. */
+export class ClaimArgs {
+  readonly #channel: string;
+  readonly #retentionMs: number;
+  #last: ClaimRequest | undefined;
+  #shape = "";
+  #terms = "";
+  #keptMs: string | undefined;
+
+  constructor(channel: string, retentionMs: number) {
+    this.#channel = channel;
+    this.#retentionMs = retentionMs;
+  }
+
+  /** The floor is the lowest ticket to draw; 0 for a claim that has one already. */
+  of(request: ClaimRequest, floor: number): readonly string[] {
+    const last = this.#last;
+    if (last === undefined || !asksTheSame(last, request)) this.#make(request);
+    const args = [`${request.id} ${this.#shape}`, this.#terms, String(floor)];
+    if (this.#keptMs !== undefined) args.push(this.#keptMs);
+    return args;
+  }
+
+  #make(request: ClaimRequest): void {
+    const { ticket, ttlMs, minHoldMs, capacity, weight, fixed, queue, maxWaiters = -1 } = request;
+    const grantMs = Math.max(ttlMs, minHoldMs);
+    const simple = ticket === undefined && minHoldMs === 0;
+    const who = `${this.#channel} ${JSON.stringify(metadataOf(request))}`;
+    this.#last = request;
+    this.#keptMs = simple ? String(Math.ceil(Math.max(grantMs, this.#retentionMs)) + 1) : undefined;
+    this.#shape = `${toUs(grantMs)} ${capacity} ${weight} ${fixed ? 1 : 0} ${toUs(minHoldMs)} ${who}`;
+    this.#terms = `${ticket ?? 0} ${toUs(ttlMs)} ${queue ? maxWaiters : "try"} ${this.#retentionMs}`;
+  }
+}
+
+/** Apart from the id. Each by its name, because that is quicker than a loop, and this is done for each claim. */
+function asksTheSame(a: ClaimRequest, b: ClaimRequest): boolean {
+  return (
+    a.owner === b.owner &&
+    a.note === b.note &&
+    a.resize === b.resize &&
+    a.ticket === b.ticket &&
+    a.ttlMs === b.ttlMs &&
+    a.minHoldMs === b.minHoldMs &&
+    a.capacity === b.capacity &&
+    a.weight === b.weight &&
+    a.fixed === b.fixed &&
+    a.queue === b.queue &&
+    a.maxWaiters === b.maxWaiters
+  );
+}
 
 const questions = new WeakMap<RedisClient, FreshFlight<number>>();
 

@@ -1,4 +1,5 @@
 import { Notifications } from "../../clients/redis/notifications.js";
+import { toUs } from "../../clients/redis/replies.js";
 import type {
   Answer,
   Backend,
@@ -9,24 +10,30 @@ import type {
   Renewal,
   RenewRequest,
   ResourceRecord,
+  Traits,
   Unwatch,
 } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
+import { SingleFlight } from "../../core/concurrency.js";
+import { formatMs } from "../../core/duration.js";
 import { delay } from "../../core/timer.js";
 import { MetadataText } from "../../engine-kit/claim-metadata.js";
-import { Bootstrap } from "./bootstrap.js";
-import { type Candidate, ClaimAttempt, type Result } from "./claim-attempt.js";
+import { tlsCaveats } from "../../engine-kit/tls.js";
+import { type Candidate, ClaimAttempt, type Result } from "./claim.js";
+import { disagreement, noQuorum, refuseTheImpossible } from "./errors.js";
+import { listByPrefix, Releases, recordOf, renewAll } from "./existing-claims.js";
 import { bornKey, channelId, lockKeys, quorumChannel } from "./keys.js";
-import { listByPrefix, recordOf } from "./list.js";
 import { BEHIND_MS, backoffMs, LocalQueue } from "./local-queue.js";
-import { nodesOf, type RedlockNode } from "./node.js";
-import { type RedlockOptions, type RedlockSettings, readRedlockOptions } from "./options.js";
-import { Releases } from "./release.js";
-import { renewAll } from "./renew.js";
-import { disagreement, noQuorum } from "./reports.js";
-import { majorityOf } from "./tally.js";
-import { refuseTheImpossible, traitsOf } from "./traits.js";
+import { majorityOf } from "./majority.js";
+import { greetAll, nodesOf, type RedlockNode } from "./node.js";
+import {
+  type RedlockOptions,
+  type RedlockSettings,
+  readRedlockOptions,
+  TTL_SHARE,
+  timeoutFor,
+} from "./options.js";
 
 export type { IoredisLike } from "../../clients/redis/ioredis.js";
 export type { NodeRedisLike } from "../../clients/redis/node-redis.js";
@@ -34,12 +41,9 @@ export type { RedlockOptions } from "./options.js";
 
 /** How often a claim is tried again when votes were split, so that no claim has the lock. */
 const MOST_ROUNDS = 12;
-/** A vote is worth little when most of the ttl has gone by; and a busy machine needs some time. */
-const TTL_SHARE = 3;
-const SHORTEST_TIMEOUT_MS = 50;
 /** So that all nodes draw the same ticket, it lies a little ahead of their clocks. */
 const LEAD_US = 1_000;
-/** By so much longer than asked for the head of an uncontended lock is kept: tickets may be ahead of time. */
+/** The head of an uncontended lock is kept for so much longer than asked: tickets may be ahead of the clock. */
 const KEPT_LONGER_MS = 1_000;
 
 const GONE: Gone = { state: "gone", loss: "taken" };
@@ -54,7 +58,8 @@ class QuorumBackend implements Backend {
   readonly #settings: RedlockSettings;
   readonly #nodes: readonly RedlockNode[];
   readonly #majority: number;
-  readonly #bootstrap: Bootstrap;
+  readonly #greeting = new SingleFlight<void>();
+  #areGreeted = false;
   readonly #releases: Releases;
   readonly #queue: LocalQueue;
   readonly #notifications: Notifications;
@@ -70,25 +75,24 @@ class QuorumBackend implements Backend {
     this.traits = traitsOf(settings);
     this.#nodes = nodesOf(settings);
     this.#majority = majorityOf(nodes.length);
-    this.#bootstrap = new Bootstrap(this.#nodes, settings);
     this.#releases = new Releases(this.#nodes, settings);
     let next = Math.floor(Math.random() * nodes.length);
     // A holder that releases tells all nodes, so it is enough to listen at one of them.
     this.#notifications = new Notifications(quorumChannel(prefix), timeoutMs, (channel, onMessage) => {
       const node = this.#nodes[next++ % this.#nodes.length] as RedlockNode;
-      return node.subscribe(channel, onMessage);
+      return node.connection.subscribe(channel, onMessage);
     });
     this.#queue = new LocalQueue((name, notify) => this.#notifications.watch(channelId(name), notify));
   }
 
   get client(): string | undefined {
-    return this.#nodes[0]?.library;
+    return this.#nodes[0]?.connection.library;
   }
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const { name, id, queue, ttlMs } = request;
     refuseTheImpossible(request, this.#settings);
-    if (!this.#bootstrap.done) await this.#bootstrap.open();
+    if (!this.#areGreeted) await this.#greet();
     if (this.#isAnother(request)) return GONE;
     this.#wanted.set(id, request.ticket ?? this.#wanted.get(id));
     if (request.ticket !== undefined) return this.#answer(request, await this.#attempt(request));
@@ -108,20 +112,22 @@ class QuorumBackend implements Backend {
     }
   }
 
+  async #greet(): Promise<void> {
+    await this.#greeting.run(() => greetAll(this.#nodes, this.#settings));
+    this.#areGreeted = true;
+  }
+
   #attempt(request: ClaimRequest): Promise<Result> {
-    const { name, id, ticket } = request;
+    const { name, id } = request;
     const { prefix, retentionMs } = this.#settings;
     const attempt = ++this.#attempts;
     const candidate: Candidate = {
+      request,
       keys: [...lockKeys(prefix, name), bornKey(prefix)],
       args: [id, this.#describe(request), this.#ask(request, attempt)],
-      id,
       attempt,
-      known: ticket === undefined ? undefined : Number(ticket),
-      grantMs: Math.max(request.ttlMs, request.minHoldMs),
-      timeoutMs: this.#timeoutMs(request.ttlMs),
+      timeoutMs: timeoutFor(request.ttlMs, this.#settings),
       retentionMs,
-      waits: request.queue,
       wanted: () => this.#wanted.has(id),
       freed: () => this.#queue.freed(name, id),
       leave: (node) => this.#releases.leave(node, name, id),
@@ -147,7 +153,7 @@ class QuorumBackend implements Backend {
       case "max-ttl":
         throw disagreement(result.agreedMs, this.#settings.maxTtlMs);
       case "no-quorum": {
-        const failure = noQuorum(this.#nodes.length, this.#majority, result.reports, name);
+        const failure = noQuorum(this.#nodes, result.reports, name);
         if (queue) this.#queue.answered(name, failure);
         throw failure;
       }
@@ -175,21 +181,16 @@ class QuorumBackend implements Backend {
     return usual === undefined ? 0 : Math.ceil(usual + nowMs() * 1000 + LEAD_US);
   }
 
-  #timeoutMs(ttlMs: number): number {
-    return Math.min(this.#settings.timeoutMs, Math.max(ttlMs / TTL_SHARE, SHORTEST_TIMEOUT_MS));
-  }
-
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     if (claims.length === 0) return [];
     const known = claims.filter((claim) => !this.#isAnother(claim));
     if (known.length === 0) return claims.map(() => GONE);
-    const timeoutOf = (ttlMs: number) => this.#timeoutMs(ttlMs);
-    const renewals = await renewAll(this.#nodes, this.#settings, known, timeoutOf);
+    const renewals = await renewAll(this.#nodes, this.#settings, known);
     if (known.length === claims.length) return renewals;
     return claims.map((claim) => renewals[known.indexOf(claim)] ?? GONE);
   }
 
-  /** Nodes know claims by their ids, and may have drawn other tickets for them: that this is the one, we know. */
+  /** Nodes know claims by their ids, and may have drawn other tickets: only this process knows which one counts. */
   #isAnother({ id, ticket }: { readonly id: string; readonly ticket?: bigint | undefined }): boolean {
     const known = this.#wanted.get(id);
     return known !== undefined && ticket !== undefined && ticket !== known;
@@ -206,7 +207,7 @@ class QuorumBackend implements Backend {
   async *list(
     query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
   ): AsyncIterable<ResourceRecord> {
-    if (!this.#bootstrap.done) await this.#bootstrap.open();
+    if (!this.#areGreeted) await this.#greet();
     if ("prefix" in query) {
       yield* listByPrefix(this.#nodes, this.#settings, query.prefix);
       return;
@@ -232,6 +233,31 @@ class QuorumBackend implements Backend {
   }
 }
 
-function toUs(ms: number): string {
-  return String(Math.round(ms * 1000));
+function traitsOf({ nodes, maxTtlMs }: RedlockSettings): Traits {
+  const count = nodes.length;
+  const spare = count - majorityOf(count);
+  return {
+    engine: "redlock",
+    reach: "network",
+    fencing: true,
+    queueing: false,
+    notifications: true,
+    ttl: "claim",
+    expiryGranularityMs: 20,
+    caveats: [
+      `${spare} of ${count} servers may fail. If more of them lose their memory at the same time, two processes may believe that they hold a lock.`,
+      `A server that was started anew or flushed does not vote for ${formatMs(maxTtlMs)}.`,
+      "There is no queue between processes: the one that asks at the right moment is next, in no order.",
+      "If servers lose their memory, tokens keep growing if their clocks differ by less than that time.",
+      ...(count % 2 === 0
+        ? [`An even number of servers adds nothing: ${count - 1} would bear the same failures.`]
+        : []),
+      ...(nodes[0]?.settings.acceptEviction
+        ? [
+            "Eviction is accepted: a server whose memory is full may forget locks, as if it had lost its memory.",
+          ]
+        : []),
+      ...tlsCaveats(nodes[0]?.settings.address?.tls),
+    ],
+  };
 }

@@ -1,27 +1,31 @@
 import {
+  isUnknownScript,
   makeScript,
   type RedisClient,
   runScript,
   type Script,
-  type Subscription,
-  scanKeys,
 } from "../../clients/redis/client.js";
 import { RedisConnection } from "../../clients/redis/connection.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
 import { readReply } from "../../clients/redis/replies.js";
 import { nowMs } from "../../core/clock.js";
-import { backendError, invalidOption } from "../../core/errors.js";
+import { backendError, invalidOption, isLockError } from "../../core/errors.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
-import { bornKey, LUA } from "./keys.js";
+import { failuresOf, notAllNew } from "./errors.js";
+import { bornKey } from "./keys.js";
+import { lua } from "./lua.generated.js";
+import { answerIn, answersIn, askAll, majorityOf, type Replies, SOON } from "./majority.js";
 import type { RedlockSettings } from "./options.js";
 import { type Greeting, readGreeting, readVote, type Vote } from "./replies.js";
 
 export const SCRIPTS = {
-  settle: makeScript(LUA.settle),
-  renew: makeScript(LUA.renew),
-  release: makeScript(LUA.release),
-  list: makeScript(LUA.list),
-  greet: makeScript(LUA.greet),
+  /** Never run as it is: each start of a server has a script of its own, made of this text. */
+  claim: makeScript(lua["claim-idle"] + lua.common + lua.claim),
+  settle: makeScript(lua.common + lua.settle),
+  renew: makeScript(lua.common + lua.renew),
+  release: makeScript(lua["release-only"] + lua.common + lua.release),
+  list: makeScript(lua.common + lua.list),
+  greet: makeScript(lua.greet),
 };
 
 /** The servers of a quorum, which know of each other: none of them has two votes. */
@@ -35,26 +39,20 @@ export function nodesOf({ nodes, timeoutMs }: RedlockSettings): readonly Redlock
 export class RedlockNode {
   readonly where: string;
   readonly #all: readonly RedlockNode[];
-  readonly #connection: RedisConnection;
+  readonly connection: RedisConnection;
   readonly #bornKey: string;
   readonly #health: NodeHealth;
-  /** Which start of which server it is, once it was greeted and while there is no doubt of it. */
-  #runId: string | undefined;
-  #claim: Script | undefined;
+  /** Which start of which server it is, and its script; once it was greeted, and while there is no doubt of it. */
+  #start: { readonly runId: string; readonly script: Script } | undefined;
   /** By how much its clock was ahead of ours, in µs, when it was last asked: all the way there included. */
   aheadUs: number | undefined;
 
   constructor(where: string, settings: RedisSettings, timeoutMs: number, all: readonly RedlockNode[]) {
     this.where = where;
     this.#all = all;
-    this.#connection = new RedisConnection(settings, () => {});
+    this.connection = new RedisConnection(settings, () => {});
     this.#bornKey = bornKey(settings.prefix);
     this.#health = new NodeHealth(timeoutMs);
-  }
-
-  /** Which client library it is asked by, once it was. */
-  get library(): string | undefined {
-    return this.#connection.library;
   }
 
   async run<T>(
@@ -75,12 +73,12 @@ export class RedlockNode {
   }
 
   /**
-   * Asks for a vote. Whose it would be must be known before: so whenever the server does not know its script, and
-   * after every failure, it is greeted first, and compares once more who it is with who it was.
+   * Asks for a vote. Which server would give it must be known before: so whenever the server does not know its script,
+   * and after every failure, it is greeted first, and compares once more which start of a server it is.
    */
   vote(keys: readonly string[], args: readonly string[], grantMs: number): Promise<Vote> {
     // What is under way to it already will tell when it is back.
-    if (this.#health.lasts) return Promise.reject(this.silence());
+    if (this.#health.isSilent) return Promise.reject(this.silence());
     let sentMs = nowMs();
     let sentLate = false;
     let givenUp = false;
@@ -95,10 +93,10 @@ export class RedlockNode {
       return client.evalText(script, keys, [...args, "verify"]);
     };
     const asked = this.#ask((client) => {
-      if (this.#claim === undefined || isRepeated) return afterGreeting(client);
+      if (this.#start === undefined || isRepeated) return afterGreeting(client);
       isRepeated = true;
-      return client.evalSha(this.#claim, keys, args).catch((error: unknown) => {
-        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+      return client.evalSha(this.#start.script, keys, args).catch((error: unknown) => {
+        if (!isUnknownScript(error)) throw error;
         return afterGreeting(client);
       });
     });
@@ -111,18 +109,10 @@ export class RedlockNode {
       },
       (error: unknown) => {
         givenUp = true;
-        this.#doubt();
+        this.#start = undefined;
         throw error;
       },
     );
-  }
-
-  scan(patternFor: (keyPrefix: string) => string): AsyncIterable<readonly string[]> {
-    return this.#connection.each((client) => scanKeys(client, patternFor));
-  }
-
-  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
-    return (await this.#connection.client()).subscribe(channel, onMessage);
   }
 
   silence(): Error {
@@ -131,7 +121,7 @@ export class RedlockNode {
 
   close(): Promise<void> {
     this.#health.end();
-    return this.#connection.close();
+    return this.connection.close();
   }
 
   /**
@@ -141,26 +131,20 @@ export class RedlockNode {
   async #meet(client: RedisClient, declaration: readonly string[]) {
     const reply = await runScript(client, SCRIPTS.greet, [this.#bornKey], declaration);
     const greeting = readReply(reply, readGreeting, this.where);
-    const twin = this.#all.find((other) => other !== this && other.#runId === greeting.runId);
+    const twin = this.#all.find((other) => other !== this && other.#start?.runId === greeting.runId);
     if (twin !== undefined) {
-      this.#doubt();
+      this.#start = undefined;
       throw invalidOption(
         `redlock: ${twin.where} and ${this.where} are the same server, and one server has one vote.`,
       );
     }
-    const script = makeScript(`${LUA.claim}\n-- ${greeting.born}\n`);
-    this.#runId = greeting.runId;
-    this.#claim = script;
+    const script = makeScript(`${SCRIPTS.claim.lua}\n-- ${greeting.born}\n`);
+    this.#start = { runId: greeting.runId, script };
     return { greeting, script };
   }
 
-  #doubt(): void {
-    this.#runId = undefined;
-    this.#claim = undefined;
-  }
-
   #ask<T>(work: (client: RedisClient) => Promise<T>, repeatable = true): Promise<T> {
-    const asked = this.#connection.use(work, repeatable);
+    const asked = this.connection.use(work, repeatable);
     this.#health.listen(asked);
     return asked;
   }
@@ -181,7 +165,7 @@ class NodeHealth {
   }
 
   /** Whether what is asked now would be answered too late to count. */
-  get lasts(): boolean {
+  get isSilent(): boolean {
     return this.#unanswered >= MOST_UNANSWERED || (this.#silent && this.#unanswered > 0);
   }
 
@@ -215,4 +199,36 @@ class NodeHealth {
       this.#timer = this.#unanswered > 0 ? this.#look() : undefined;
     }).unref();
   }
+}
+
+/**
+ * Before the first question all nodes are greeted: connecting takes longer than a vote may take, one server
+ * must not be asked twice under two names, and those of a new quorum can be told so.
+ */
+export async function greetAll(nodes: readonly RedlockNode[], settings: RedlockSettings): Promise<void> {
+  // It takes all of them: one that was asked before is enough to know that the quorum is not new.
+  const mayBeNew = (greetings: readonly Greeting[]) =>
+    settings.fresh && greetings.every(({ unused }) => unused);
+  const replies = await askAll<Greeting, Replies<Greeting>>({
+    nodes,
+    ask: (node) => node.greet(),
+    timeoutMs: 2 * settings.timeoutMs,
+    decide: (replies, over) => {
+      // Each later request will tell of the nodes that cannot be reached now.
+      if (over) return [...replies];
+      const greetings = answersIn(replies);
+      return greetings.length >= majorityOf(nodes.length) && !mayBeNew(greetings) ? SOON : undefined;
+    },
+  });
+  const failures = failuresOf(nodes, replies);
+  const twice = failures.find(({ error }) => isLockError(error, "invalid-option"));
+  if (twice !== undefined) throw twice.error;
+  if (!mayBeNew(answersIn(replies))) return;
+  // A claim that is sent to the others meanwhile would make them wait, though they cannot have forgotten anything.
+  if (failures.length > 0) throw notAllNew(failures);
+  const declared = nodes.map((node, index) => {
+    const mark = answerIn(replies[index])?.born ?? "";
+    return node.greet([String(settings.maxTtlMs), "declare", mark]);
+  });
+  await Promise.allSettled(declared);
 }

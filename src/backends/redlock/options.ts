@@ -1,31 +1,34 @@
 import { type IoredisLike, isIoredis } from "../../clients/redis/ioredis.js";
 import { isNodeRedis, type NodeRedisLike } from "../../clients/redis/node-redis.js";
 import {
-  type RedisLibrary,
+  COMMON_OPTIONS,
+  type CommonOptions,
+  invalidUrl,
+  parametersWith,
   type RedisSettings,
   readCommonOptions,
+  readServer,
   WHICH_CLIENTS,
 } from "../../clients/redis/options.js";
-import { QUORUM_PARAMETERS, type RedisParameters } from "../../clients/redis/parameters.js";
-import { readDatabase } from "../../clients/redis/url.js";
 import { type Duration, durationMs } from "../../core/duration.js";
 import { invalidOption, partOf } from "../../core/errors.js";
 import { knownEngineOptions, ttlOption } from "../../core/options.js";
-import { readTls, type TlsOptions, type TlsParameters } from "../../engine-kit/tls.js";
-import { describeHosts, parseAddress, type UrlForm, withParameters } from "../../engine-kit/url.js";
-import { refuseLongerThan } from "./traits.js";
+import type { TlsOptions } from "../../engine-kit/tls.js";
+import {
+  describeHosts,
+  duration,
+  parseAddress,
+  type UrlForm,
+  withParameters,
+  words,
+} from "../../engine-kit/url.js";
+import { refuseLongerThan } from "./errors.js";
 
-export interface RedlockOptions {
+export interface RedlockOptions extends CommonOptions {
   /** `redlock://h1,h2,h3`, or `redlocks://` with TLS: independent Redis servers, none a replica of another. */
   readonly url?: string | undefined;
   /** Clients of yours instead, one for each server; they stay yours to close. */
   readonly clients?: readonly (IoredisLike | NodeRedisLike)[] | undefined;
-  /** With a URL: which library opens it. If not given, the first that is installed: ioredis, redis, iovalkey. */
-  readonly library?: RedisLibrary | undefined;
-  /** PEM texts for `redlocks://`: the authority that signed the servers' certificates, and our own certificate. */
-  readonly tls?: TlsOptions | undefined;
-  /** What the keys begin with; `"locktender"` if not given. */
-  readonly prefix?: string | undefined;
   /**
    * The longest ttl, and the time for which a server that has lost its memory does not vote; `"1m"` if not
    * given. All processes that use the same servers and prefix must say the same.
@@ -35,36 +38,30 @@ export interface RedlockOptions {
   readonly ttl?: Duration | undefined;
   /** These servers have never been used with this prefix: let them vote at once. Only if that is so of all. */
   readonly fresh?: boolean | undefined;
-  /** How long the counter of an idle name is kept; `"10m"` if not given. */
-  readonly retention?: Duration | undefined;
   /** How long to wait for one server at most, and never for more than a third of the ttl; `"1s"` if not given. */
   readonly timeout?: Duration | undefined;
-  /** `"accept"` servers that may evict locks when their memory is full. */
-  readonly eviction?: "refuse" | "accept" | undefined;
 }
 
-export interface RedlockSettings {
+export interface RedlockSettings extends Pick<RedisSettings, "prefix" | "retentionMs" | "timeoutMs"> {
   readonly nodes: readonly { readonly where: string; readonly settings: RedisSettings }[];
-  readonly prefix: string;
   readonly maxTtlMs: number;
   readonly fresh: boolean;
-  readonly retentionMs: number;
-  readonly timeoutMs: number;
 }
 
-export const KNOWN: ReadonlySet<string> = new Set<string>([
+const OWN_OPTIONS = [
   "url",
   "clients",
-  "library",
-  "tls",
-  "prefix",
   "maxTtl",
   "ttl",
   "fresh",
-  "retention",
   "timeout",
-  "eviction",
-] satisfies (keyof RedlockOptions)[]);
+] satisfies (keyof RedlockOptions)[];
+export const KNOWN: ReadonlySet<string> = new Set<string>([...COMMON_OPTIONS, ...OWN_OPTIONS]);
+
+export const PARAMETERS = parametersWith({
+  maxTtl: duration("maxTtl"),
+  fresh: words("fresh", { true: true, false: false }),
+});
 
 const FORM: UrlForm = {
   engine: "Redlock",
@@ -73,12 +70,21 @@ const FORM: UrlForm = {
     ["redlocks", 6379],
   ]),
   expected: "redlock://h1,h2,h3/db or redlocks://h1,h2,h3/db",
-  parameters: QUORUM_PARAMETERS,
+  parameters: PARAMETERS,
 };
 const FEWEST_NODES = 3;
 const MOST_NODES = 15;
 /** An answer that comes later than its vote was waited for is still seen, and given back. */
 const LATE_ANSWERS = 2;
+
+/** A vote is worth little when most of the ttl has gone by; and a busy machine needs some time. */
+export const TTL_SHARE = 3;
+const SHORTEST_TIMEOUT_MS = 50;
+
+/** How long to wait for what the nodes say of a claim with this ttl. */
+export function timeoutFor(ttlMs: number, { timeoutMs }: RedlockSettings): number {
+  return Math.min(timeoutMs, Math.max(ttlMs / TTL_SHARE, SHORTEST_TIMEOUT_MS));
+}
 
 export function readRedlockOptions(given: RedlockOptions): RedlockSettings {
   knownEngineOptions(given, KNOWN, "redlock");
@@ -88,22 +94,16 @@ export function readRedlockOptions(given: RedlockOptions): RedlockSettings {
   if (clients !== undefined && tls !== undefined) throw invalidOption("tls: the clients have it already.");
   const { targets, parameters } = url === undefined ? fromClients(clients) : fromUrl(url, tls);
   const options = withParameters(given, parameters, KNOWN);
-  const { fresh = false } = options;
+  const { fresh = false, timeout = "1s", maxTtl = "1m" } = options;
   if (typeof fresh !== "boolean") throw invalidOption("fresh: must be true or false.");
-  const timeoutMs = durationMs("timeout", options.timeout ?? "1s", { minMs: 10, maxMs: 30_000 });
-  const maxTtlMs = Math.ceil(durationMs("maxTtl", options.maxTtl ?? "1m", { minMs: 100, maxMs: 86_400_000 }));
+  const timeoutMs = durationMs("timeout", timeout, { minMs: 10, maxMs: 30_000 });
+  const maxTtlMs = Math.ceil(durationMs("maxTtl", maxTtl, { minMs: 100, maxMs: 86_400_000 }));
   if (options.ttl !== undefined) refuseLongerThan(maxTtlMs, "ttl", ttlOption(options.ttl));
   const common = readCommonOptions(options);
   const { prefix, retentionMs } = common;
   const perNode = { ...common, replicas: 0, timeoutMs: LATE_ANSWERS * timeoutMs };
-  return {
-    nodes: targets.map(({ where, ...target }) => ({ where, settings: { ...perNode, ...target } })),
-    prefix,
-    maxTtlMs,
-    fresh,
-    retentionMs,
-    timeoutMs,
-  };
+  const nodes = targets.map(({ where, ...target }) => ({ where, settings: { ...perNode, ...target } }));
+  return { nodes, prefix, maxTtlMs, fresh, retentionMs, timeoutMs };
 }
 
 interface Targets {
@@ -112,29 +112,19 @@ interface Targets {
   readonly parameters: object;
 }
 
-function fromUrl(url: string, tlsOptions: TlsOptions | undefined): Targets {
+function fromUrl(url: string, tls: TlsOptions | undefined): Targets {
   const { scheme, hosts, path, parameters, ...credentials } = parseAddress(FORM, url);
-  const db = readDatabase(path, parameters as RedisParameters, "Redlock");
   const places = hosts.map((host) => describeHosts({ hosts: [host] }));
   if (new Set(places.map((place) => place.toLowerCase())).size < places.length) {
-    throw invalidOption(
-      "this Redlock URL cannot be used: it names a server twice, and one server has one vote.",
-    );
+    throw invalidUrl("it names a server twice, and one server has one vote", "Redlock");
   }
   assertEnough(hosts.length);
-  const { family } = parameters as RedisParameters;
-  const isSecure = scheme === "redlocks";
-  const common = {
-    ...credentials,
-    kind: "single" as const,
-    tls: readTls(tlsOptions, parameters as TlsParameters, { isSecure, secure: "redlocks" }),
-    db,
-    ...(family === undefined ? undefined : { family }),
-  };
+  const secure = "redlocks";
+  const server = readServer("Redlock", path, parameters, tls, { isSecure: scheme === secure, secure });
   const targets = hosts.map((host, index) => ({
     where: places[index] ?? "",
     client: undefined,
-    address: { ...common, hosts: [host] },
+    address: { ...credentials, ...server, kind: "single" as const, hosts: [host] },
   }));
   return { targets, parameters };
 }
@@ -150,12 +140,10 @@ function fromClients(clients: unknown): Targets {
   if (new Set(clients).size < clients.length)
     throw invalidOption("clients: one of them is given twice, and one server has one vote.");
   assertEnough(clients.length);
-  const targets = clients.map((client, index) => ({
-    where: `client ${index + 1}`,
-    client,
-    address: undefined,
-  }));
-  return { targets, parameters: {} };
+  const toTarget = (client: IoredisLike | NodeRedisLike, index: number) => {
+    return { where: `client ${index + 1}`, client, address: undefined };
+  };
+  return { targets: clients.map(toTarget), parameters: {} };
 }
 
 function isSeveralServers(client: object): boolean {

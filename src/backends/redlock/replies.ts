@@ -1,6 +1,5 @@
-import { goneIn, msIn } from "../../clients/redis/replies.js";
+import { goneIn, msIn, readEach, readRecord } from "../../clients/redis/replies.js";
 import type { ClaimRecord, Gone } from "../../core/backend.js";
-import { parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
 import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 // What the scripts of one node answer. A client of the caller's may be set up to give numbers as text.
@@ -64,11 +63,8 @@ export function readGreeting(reply: unknown): Greeting {
   return { runId, born, unused: born.startsWith("new ") };
 }
 
-/** One for each claim, in their order. */
 export function readExtensions(reply: unknown, claims: number): readonly Extension[] {
-  const extensions = listIn(reply).map(readExtension);
-  if (extensions.length !== claims) throw unlike("one answer for each claim");
-  return extensions;
+  return readEach(reply, claims, readExtension);
 }
 
 function readExtension(reply: unknown): Extension {
@@ -86,20 +82,7 @@ export function readReleased(reply: unknown): 0 | 1 | 2 {
 }
 
 export function readClaims(name: string, reply: unknown): readonly ClaimRecord[] {
-  return listIn(reply).map((one) => {
-    const [id, ticket, weight, who, age, remaining] = listIn(one);
-    const { owner, note } = readMetadata(parsed(who));
-    return {
-      name,
-      id: textIn(id),
-      ticket: ticketIn(ticket),
-      weight: countIn(weight),
-      owner,
-      note,
-      ageMs: msIn(age),
-      remainingMs: msIn(remaining),
-    };
-  });
+  return listIn(reply).map((one) => readRecord(name, one));
 }
 
 /** It is below 2 ** 53 for as long as clocks count in µs. */

@@ -1,5 +1,6 @@
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
+import { Backoff } from "../../engine-kit/request-timeout.js";
 import type { RedisClient } from "./client.js";
 
 /** How long a new client is left alone, in times that a request may take: once at first, and doubled. */
@@ -15,8 +16,8 @@ export class ClusterFailover {
   readonly #open: (old: RedisClient) => Promise<RedisClient>;
   readonly #install: (successor: RedisClient) => void;
   readonly #retired = new Map<RedisClient, NodeJS.Timeout>();
+  readonly #rest: Backoff;
   #coming: Promise<void> | undefined;
-  #restMs = 0;
   #restedAtMs = -Infinity;
   #closed = false;
 
@@ -26,6 +27,7 @@ export class ClusterFailover {
     install: (successor: RedisClient) => void,
   ) {
     this.#timeoutMs = timeoutMs;
+    this.#rest = new Backoff(timeoutMs, LONGEST_REST * timeoutMs);
     this.#open = open;
     this.#install = install;
   }
@@ -33,12 +35,11 @@ export class ClusterFailover {
   /** One at a time, and ever more seldom: a node that stays silent, with no other in its place, costs little. */
   begin(old: RedisClient): void {
     if (this.#closed || this.#coming !== undefined || nowMs() < this.#restedAtMs) return;
-    const longestMs = LONGEST_REST * this.#timeoutMs;
-    const calm = nowMs() > this.#restedAtMs + longestMs;
-    this.#restMs = calm ? this.#timeoutMs : Math.min(2 * this.#restMs, longestMs);
+    if (nowMs() > this.#restedAtMs + LONGEST_REST * this.#timeoutMs) this.#rest.reset();
+    const restMs = this.#rest.failedMs();
     this.#coming = this.#succeed(old).finally(() => {
       this.#coming = undefined;
-      this.#restedAtMs = nowMs() + this.#restMs;
+      this.#restedAtMs = nowMs() + restMs;
     });
   }
 

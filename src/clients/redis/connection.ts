@@ -1,24 +1,17 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
-import { RequestTimeout } from "../../engine-kit/request-timeout.js";
-import type { RedisClient } from "./client.js";
+import { backendError } from "../../core/errors.js";
+import { Backoff, RequestTimeout } from "../../engine-kit/request-timeout.js";
+import { describeHosts } from "../../engine-kit/url.js";
+import { type RedisClient, type Subscription, scanNames } from "./client.js";
 import { ClusterFailover } from "./cluster-failover.js";
-import {
-  clearer,
-  closedError,
-  isBroken,
-  isReadOnly,
-  isUnreachable,
-  lateError,
-  redisError,
-} from "./errors.js";
-import { openClient, refuseEviction } from "./open.js";
-import type { RedisSettings } from "./options.js";
-import { describeAddress } from "./url.js";
+import { clearer, closedError, isBroken, isReadOnly, isUnreachable, redisError } from "./errors.js";
+import { openClient, refuseEviction } from "./library.js";
+import type { RedisAddress, RedisSettings } from "./options.js";
 
 /** How long a client that leads to a replica is left alone: so long at first, then twice as long, and so on. */
 const FIRST_REST_MS = 50;
 const LONGEST_REST_MS = 500;
-/** After the second attempt to connect that failed, the next one is made so much later; with each failure by as much more. */
+/** From the second failed attempt to connect on, the next one is made so much later; with each failure by as much more. */
 const RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1_000;
 
@@ -45,18 +38,18 @@ export class RedisConnection {
   #closed = false;
   /** The client was replaced because it led to a replica, and the new one has written nothing yet. */
   #isMoving = false;
-  #restMs = 0;
+  readonly #rest = new Backoff(FIRST_REST_MS, LONGEST_REST_MS);
   #restUntilMs = -Infinity;
   /** Why it could not be opened, how many times in a row, and when the next attempt is made. */
   #failure: unknown;
   #failures = 0;
   #retryAtMs = -Infinity;
-  /** The client has ended: what was listened to by its server may come from another one now. */
+  /** The client has ended: the next one may lead to another server, and the subscription has to follow. */
   #hasEnded = false;
 
   constructor(settings: RedisSettings, onReplaced: () => void) {
     this.#settings = settings;
-    this.#where = settings.address === undefined ? "the given client" : describeAddress(settings.address);
+    this.#where = settings.address === undefined ? "the given client" : describe(settings.address);
     this.#onReplaced = onReplaced;
     this.#requestTimeout = new RequestTimeout(settings.timeoutMs);
     this.#failover = new ClusterFailover(
@@ -92,7 +85,7 @@ export class RedisConnection {
     return this.#client?.catch(again) ?? this.#open();
   }
 
-  /** For what bounds itself: its failure says nothing about the connection for commands. */
+  /** For work with a timeout of its own: its failure says nothing about the connection for commands. */
   async client(): Promise<RedisClient> {
     return this.#ready ?? this.#open();
   }
@@ -102,11 +95,9 @@ export class RedisConnection {
     const startMs = nowMs();
     const failed = (error: unknown) => {
       const isTime = repeatable && isTimeToRepeat(startMs, this.#settings.timeoutMs);
-      return (
-        this.#moved(client, error, work) ??
-        this.#brokenOff(client, error, isTime ? work : undefined) ??
-        this.#failed(error)
-      );
+      const isRepeated = this.#hasMoved(client, error) || (this.#hasBroken(client, error) && isTime);
+      if (!isRepeated) return this.#failed(error);
+      return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
     };
     return this.#ask(client, work, failed);
   }
@@ -124,7 +115,8 @@ export class RedisConnection {
     }
     return this.#requestTimeout.bound(asked, failed, () => {
       this.#replace(client);
-      return lateError(this.#requestTimeout.timeoutMs, this.#where);
+      const text = `Redis at ${this.#where}: no answer within ${this.#settings.timeoutMs} ms`;
+      return backendError(text, { retryable: true });
     });
   }
 
@@ -133,34 +125,25 @@ export class RedisConnection {
    * up again and the request repeated, once. A wait goes on trying by itself. While the address still leads to the
    * old primary, it is looked up ever more seldom.
    */
-  #moved<T>(
-    client: RedisClient,
-    error: unknown,
-    work: (client: RedisClient) => Promise<T>,
-  ): Promise<T> | undefined {
-    if (client.clustered || this.#settings.client !== undefined || !isReadOnly(error)) return undefined;
+  #hasMoved(client: RedisClient, error: unknown): boolean {
+    if (client.clustered || this.#settings.client !== undefined || !isReadOnly(error)) return false;
     if (this.#ready === client) {
       const atMs = nowMs();
-      if (atMs < this.#restUntilMs) return undefined;
-      this.#restMs = this.#isMoving ? Math.min(2 * this.#restMs, LONGEST_REST_MS) : FIRST_REST_MS;
-      this.#restUntilMs = atMs + this.#restMs;
+      if (atMs < this.#restUntilMs) return false;
+      if (!this.#isMoving) this.#rest.reset();
+      this.#restUntilMs = atMs + this.#rest.failedMs();
       this.#isMoving = true;
       this.#drop(client);
     }
-    return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
+    return true;
   }
 
-  /** A connection of ours has broken: the request is repeated on a new one, once. */
-  #brokenOff<T>(
-    client: RedisClient,
-    error: unknown,
-    work: ((client: RedisClient) => Promise<T>) | undefined,
-  ): Promise<T> | undefined {
-    if (this.#settings.client !== undefined || !isBroken(error)) return undefined;
+  /** A connection of ours has broken: the request can be repeated on a new one, once. */
+  #hasBroken(client: RedisClient, error: unknown): boolean {
+    if (this.#settings.client !== undefined || !isBroken(error)) return false;
     // A cluster's client connects to its nodes as they are needed.
     if (!client.clustered) this.#end(client);
-    if (work === undefined) return undefined;
-    return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
+    return true;
   }
 
   /**
@@ -174,13 +157,18 @@ export class RedisConnection {
     this.#onReplaced();
   }
 
-  /** The batches of a scan, each bounded like any request. */
-  async *each<T>(begin: (client: RedisClient) => AsyncIterable<T>): AsyncIterable<T> {
-    let batches: AsyncIterator<T> | undefined;
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscription> {
+    return (await this.client()).subscribe(channel, onMessage);
+  }
+
+  /** The names of the locks that begin so, in batches, each bounded like any request; may repeat. */
+  async *scan(prefix: string, namePrefix: string): AsyncIterable<readonly string[]> {
+    let batches: AsyncIterator<readonly string[]> | undefined;
     for (;;) {
       const isFirst = batches === undefined;
       const { done, value } = await this.use((client) => {
-        if (isFirst || batches === undefined) batches = begin(client)[Symbol.asyncIterator]();
+        if (isFirst || batches === undefined)
+          batches = scanNames(client, prefix, namePrefix)[Symbol.asyncIterator]();
         return batches.next();
       }, isFirst);
       if (done) return;
@@ -257,4 +245,10 @@ export class RedisConnection {
     this.#hasEnded = true;
     this.#drop(client);
   }
+}
+
+/** For messages: where, without credentials. */
+function describe(address: RedisAddress): string {
+  const hosts = describeHosts(address);
+  return address.master === undefined ? hosts : `${hosts} (${address.master})`;
 }

@@ -62,7 +62,7 @@ export function isUnreachable(error: unknown): boolean {
   return isBroken(error) || /\bECONNREFUSED\b/.test(innermost(error).message);
 }
 
-/** Of a command that failed for want of a connection, and what that last complained of: what tells more. */
+/** The error of a command, or the last one of its connection, whichever tells more. */
 export function clearer(error: unknown, trouble: unknown): unknown {
   // Libraries say different things then, and some of them nothing that could be understood.
   if (trouble instanceof Error && trouble.message === NOT_OPEN && !isLockError(error)) return trouble;
@@ -109,10 +109,6 @@ function innermost(error: unknown): Error {
 function scrubbed(error: Error): Error {
   if ("command" in error) delete error.command;
   return error;
-}
-
-export function lateError(timeoutMs: number, where: string): LockError {
-  return backendError(`Redis at ${where}: no answer within ${timeoutMs} ms`, { retryable: true });
 }
 
 const SILENCE = "no answer within";

@@ -2,19 +2,25 @@ import { GIVEN } from "../../core/backend.js";
 import { hasMethods, partOf } from "../../core/errors.js";
 import { installed } from "../../engine-kit/client-library.js";
 import { countIn } from "../../engine-kit/reply.js";
+import type { Host } from "../../engine-kit/url.js";
 import {
   breakable,
-  fromAnyOf,
+  connectOwn,
+  type Emitter,
+  KEEP_ALIVE_MS,
   type RedisClient,
+  SCAN_COUNT,
   type Script,
+  type SentinelClient,
   type Subscription,
+  serverOf,
   streamTls,
+  timeoutPerHost,
 } from "./client.js";
 import { NOT_OPEN, within } from "./errors.js";
 import type { Loaded } from "./library.js";
-import { readReply, readScan } from "./replies.js";
-import { masterOf, type SentinelClient } from "./sentinels.js";
-import { type RedisAddress, type RedisHost, socketOf, timeoutPerHost } from "./url.js";
+import type { RedisAddress } from "./options.js";
+import { readReply } from "./replies.js";
 
 /** The part of a client of ioredis or iovalkey (`Redis` or `Cluster`) that is used here. */
 export interface IoredisLike {
@@ -24,9 +30,8 @@ export interface IoredisLike {
   duplicate(...overrides: never[]): unknown;
 }
 
-interface Node extends IoredisLike {
+interface Node extends IoredisLike, Emitter {
   readonly stream?: { unref?(): unknown };
-  on(event: string, listener: (...args: never[]) => void): unknown;
   connect(): Promise<void>;
   disconnect(): void;
   subscribe(channel: string): Promise<unknown>;
@@ -34,7 +39,7 @@ interface Node extends IoredisLike {
   call(...args: readonly string[]): Promise<unknown>;
   select(db: number): Promise<unknown>;
   info(section: string): Promise<string>;
-  scan(cursor: string, match: "MATCH", pattern: string, count: "COUNT", number: number): Promise<unknown>;
+  scan(cursor: string, match: "MATCH", pattern: string, count: "COUNT", number: string): Promise<unknown>;
   duplicate(overrides: object): Node;
   pipeline(commands: readonly (readonly (string | number)[])[]): {
     exec(): Promise<readonly [Error | null, unknown][] | null>;
@@ -51,8 +56,6 @@ interface Module {
   readonly Cluster: new (nodes: readonly object[], options: object) => Cluster;
 }
 
-const SCAN_COUNT = 500;
-const KEEP_ALIVE_MS = 10_000;
 /** How long the server's goodbye is waited for, in a timer that keeps the process alive. Nothing depends on it. */
 const GOODBYE_MS = 100;
 
@@ -71,12 +74,16 @@ export function fromIoredis(
 ): RedisClient {
   const client = given as Node;
   const cluster = "isCluster" in client && client.isCluster === true ? (client as Cluster) : undefined;
-  const masters = () => cluster?.nodes("master") ?? [client];
   const { keyPrefix } = client.options as { keyPrefix?: string };
   return {
     library,
     clustered: cluster !== undefined,
     nodes: () => (cluster?.nodes("all") ?? []).map(hostOf),
+    masters: () =>
+      (cluster?.nodes("master") ?? [client]).map((node) => ({
+        memoryInfo: () => node.info("memory"),
+        scan: (cursor, pattern) => node.scan(cursor, "MATCH", pattern, "COUNT", SCAN_COUNT),
+      })),
     keyPrefix: keyPrefix ?? "",
     evalSha: (script: Script, keys, args) => client.evalsha(script.sha, keys.length, ...keys, ...args),
     evalText: (script: Script, keys, args) => client.eval(script.lua, keys.length, ...keys, ...args),
@@ -92,18 +99,6 @@ export function fromIoredis(
       if (error !== null) throw error;
       return readReply(acknowledged, countIn);
     },
-    async *scan(pattern) {
-      for (const node of masters()) {
-        let cursor = "0";
-        do {
-          const reply = await node.scan(cursor, "MATCH", pattern, "COUNT", SCAN_COUNT);
-          const page = readReply(reply, readScan);
-          cursor = page.cursor;
-          yield page.keys;
-        } while (cursor !== "0");
-      }
-    },
-    memoryInfo: () => fromAnyOf(masters().map((node) => within(node.info("memory"), timeoutMs))),
     subscribe: (channel, onMessage) =>
       subscribe(cluster?.nodes("all") ?? [client], channel, onMessage, timeoutMs),
     close,
@@ -112,8 +107,8 @@ export function fromIoredis(
   };
 }
 
-function hostOf({ options }: Node): RedisHost {
-  const { host, port } = options as RedisHost;
+function hostOf({ options }: Node): Host {
+  const { host, port } = options as Host;
   return { host, port };
 }
 
@@ -207,8 +202,10 @@ export async function openIoredis(
     retryStrategy: never,
   };
   const common = { ...withoutLogin, username, password, connectionName: "locktender" };
-  const sentinelAt = (host: RedisHost) =>
-    asSentinel(new Redis({ ...withoutLogin, ...host, connectTimeout: hostMs }));
+  const sentinelAt = (host: Host): SentinelClient => {
+    const client = new Redis({ ...withoutLogin, ...host, connectTimeout: hostMs });
+    return { client, ask: (command) => client.call(...command), end: disconnecting(client) };
+  };
   const client =
     kind === "cluster"
       ? new Cluster(hosts, {
@@ -225,44 +222,20 @@ export async function openIoredis(
           ...(tls ? { dnsLookup: keepName } : undefined),
           redisOptions: common,
         })
-      : new Redis({
-          ...common,
-          ...(kind === "sentinel"
-            ? await masterOf(address, hostMs, sentinelAt)
-            : hosts[0] && socketOf(hosts[0])),
-          db,
-        });
+      : new Redis({ ...common, ...(await serverOf(address, hostMs, sentinelAt)), db });
   if (kind === "cluster") client.on("+node", unrefWhenConnected);
   else unrefWhenConnected(client);
   const disconnect = disconnecting(client);
   const { broken: ended, broke } = breakable();
   client.on("end", broke);
-  let lastError: unknown;
-  client.on("error", (error: Error) => {
-    lastError = error;
-  });
-  client.on("ready", () => {
-    lastError = undefined;
-  });
-  try {
+  const connect = async () => {
     await within(client.connect(), timeoutMs);
     // By itself it would go on with database 0 if there is no such one.
     if (db !== 0) await within(client.select(db), timeoutMs);
-  } catch (error) {
-    disconnect();
-    throw lastError ?? error;
-  }
-  const opened = fromIoredis(client, timeoutMs, installed(library), async () => disconnect());
-  return { ...opened, ended, trouble: () => lastError };
-}
-
-function asSentinel(client: Node): SentinelClient {
-  return {
-    on: (event, listener) => client.on(event, listener),
-    connect: () => client.connect(),
-    sendCommand: (args) => client.call(...args),
-    destroy: disconnecting(client),
   };
+  const trouble = await connectOwn(client, connect, disconnect);
+  const opened = fromIoredis(client, timeoutMs, installed(library), async () => disconnect());
+  return { ...opened, ended, trouble };
 }
 
 /** Before version 5.2 of ioredis the class was only the default export. */

@@ -1,9 +1,15 @@
+import { randomBytes } from "node:crypto";
 import type { Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
 import { parseForce } from "../../engine-kit/claim-metadata.js";
 import { Backoff } from "../../engine-kit/request-timeout.js";
-import type { Subscription } from "./client.js";
+import type { RedisClient, Subscription } from "./client.js";
 import { within } from "./errors.js";
+
+/** A new channel, on which one process is notified: scripts know which claims they let in, and notify no others. */
+export function notificationChannel(prefix: string): string {
+  return `${prefix}:bell:${randomBytes(9).toString("base64url")}`;
+}
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 1_000;
@@ -19,7 +25,7 @@ export class Notifications {
   readonly channel: string;
   readonly #watched = new Map<string, Notify>();
   readonly #timeoutMs: number;
-  readonly #subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>;
+  readonly #subscribe: RedisClient["subscribe"];
   #subscription: Subscription | undefined;
   #started = false;
   #closed = false;
@@ -27,11 +33,7 @@ export class Notifications {
   #pulse: NodeJS.Timeout | undefined;
   readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
 
-  constructor(
-    channel: string,
-    timeoutMs: number,
-    subscribe: (channel: string, onMessage: (message: string) => void) => Promise<Subscription>,
-  ) {
+  constructor(channel: string, timeoutMs: number, subscribe: RedisClient["subscribe"]) {
     this.channel = channel;
     this.#timeoutMs = timeoutMs;
     this.#subscribe = subscribe;
@@ -101,9 +103,8 @@ export class Notifications {
     const [, ticket, id, rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
     const notify = id === undefined ? undefined : this.#watched.get(id);
     if (notify === undefined || ticket === undefined) return;
-    const granted = rest === "granted";
-    const force = granted ? undefined : parseForce(rest);
-    if (granted) notify({ state: "granted", ticket: BigInt(ticket) });
+    const force = rest === "granted" ? undefined : parseForce(rest);
+    if (rest === "granted") notify({ state: "granted", ticket: BigInt(ticket) });
     else if (rest === "ask") notify();
     else if (force !== undefined) notify({ state: "gone", loss: "forced", ticket: BigInt(ticket), ...force });
   }

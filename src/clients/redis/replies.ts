@@ -1,23 +1,17 @@
-import type { Gone } from "../../core/backend.js";
-import { backendError, type LockError } from "../../core/errors.js";
-import { parseForce } from "../../engine-kit/claim-metadata.js";
-import { listIn, numberIn, textIn, unlike } from "../../engine-kit/reply.js";
+import type { ClaimRecord, Gone } from "../../core/backend.js";
+import { backendError } from "../../core/errors.js";
+import { parsed, parseForce, readMetadata } from "../../engine-kit/claim-metadata.js";
+import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
 
 /** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
 export function readReply<T>(reply: unknown, read: (reply: unknown) => T, where = ""): T {
   try {
     return read(reply);
   } catch (cause) {
-    throw notOurs(where, cause);
+    const of = where === "" ? "" : ` of ${where}`;
+    const text = `the answer${of} is not one of our scripts'. Is this a Redis server?`;
+    throw backendError(text, { retryable: false, cause });
   }
-}
-
-function notOurs(where: string, cause: unknown): LockError {
-  const of = where === "" ? "" : ` of ${where}`;
-  return backendError(`the answer${of} is not one of our scripts'. Is this a Redis server?`, {
-    retryable: false,
-    cause,
-  });
 }
 
 /** What SCAN answers: where to go on, which may be a number of 64 bits, and keys. */
@@ -25,6 +19,39 @@ export function readScan(reply: unknown): { readonly cursor: string; readonly ke
   const [cursor, keys] = listIn(reply);
   if (!/^\d{1,20}$/.test(String(cursor))) throw unlike("a cursor");
   return { cursor: String(cursor), keys: listIn(keys).map(textIn) };
+}
+
+/** One for each claim, in their order. */
+export function readEach<T>(reply: unknown, claims: number, readOne: (reply: unknown) => T): readonly T[] {
+  const answers = listIn(reply).map(readOne);
+  if (answers.length !== claims) throw unlike("one answer for each claim");
+  return answers;
+}
+
+/** A claim as the scripts list it; `jsonIn` finds the metadata in what its process has written. */
+export function readRecord(
+  name: string,
+  reply: unknown,
+  jsonIn: (who: unknown) => unknown = (who) => who,
+): ClaimRecord {
+  const [id, ticket, weight, who, age, remaining] = listIn(reply);
+  const { owner, note, resize } = readMetadata(parsed(jsonIn(who)));
+  return {
+    name,
+    id: textIn(id),
+    ticket: ticketIn(ticket),
+    weight: countIn(weight),
+    owner,
+    note,
+    resize,
+    ageMs: msIn(age),
+    remainingMs: msIn(remaining),
+  };
+}
+
+/** As the scripts count: in µs. */
+export function toUs(ms: number): string {
+  return String(Math.round(ms * 1000));
 }
 
 export function msIn(us: unknown): number {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ClaimArgs } from "#lib/backends/redis/claim-args.js";
+import { ClaimArgs } from "#lib/backends/redis/scripts.js";
 
 const owners = [1, 2].map((pid) => ({ instance: "one", host: "here", pid }));
 

@@ -64,7 +64,7 @@ describe("a client that the caller brings", () => {
   });
 
   test.each(["app:", "app[1]*:", "{app}:", "a\\b?"])(
-    "a keyPrefix of %j works for locks, bell and list",
+    "a keyPrefix of %j works for locks, notifications and list",
     async (keyPrefix) => {
       const locks = own(new Redis(single, { keyPrefix }), `${PREFIX}-kp`);
       const name = "order:{7}";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LockEvent } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { cellKey, LockKeyring } from "#lib/backends/redis/keys.js";
+import { cellKey, LockKeyCache } from "#lib/backends/redis/keys.js";
 import { askRedis, type RedisCluster, startRedisCluster } from "./server.js";
 import { LIBRARIES, open, queued } from "./tools.js";
 
@@ -60,7 +60,7 @@ describe.each(LIBRARIES)("while a cluster moves a slot, by %s", (library) => {
     // Each has a slot of its own.
     const name = `${test}-${library}`;
     const locks = open(options, { ttl: TTL_MS, onEvent: (event) => events.push(event) });
-    const { head } = new LockKeyring("locktender").of(name);
+    const { head } = new LockKeyCache("locktender").of(name);
     return { locks, others: open(options, { ttl: TTL_MS }), events, name, head };
   };
 

@@ -23,7 +23,7 @@ const SERVED_WITHIN_MS = 20_000;
 const TTL = "5m";
 const PROMPTLY_MS = 2_000;
 /** The subscription may be tried at the silent node, by chance even several times. */
-const RUNG_AGAIN_WITHIN_MS = 25_000;
+const NOTIFIED_AGAIN_WITHIN_MS = 25_000;
 
 let cluster: RedisCluster;
 beforeAll(async () => {
@@ -88,8 +88,8 @@ async function handOverMs(from: Locks, to: Locks, name: string): Promise<number>
 }
 
 /** In both directions. */
-async function areRung(one: Locks, other: Locks, name: string, title: string): Promise<void> {
-  const options = { timeout: RUNG_AGAIN_WITHIN_MS, interval: 1, message: title };
+async function areNotified(one: Locks, other: Locks, name: string, title: string): Promise<void> {
+  const options = { timeout: NOTIFIED_AGAIN_WITHIN_MS, interval: 1, message: title };
   await expect.poll(() => handOverMs(one, other, name), options).toBeLessThan(PROMPTLY_MS);
   await expect.poll(() => handOverMs(other, one, name), options).toBeLessThan(PROMPTLY_MS);
 }
@@ -181,7 +181,7 @@ describe("one master of a cluster falls silent, and its replica is promoted", ()
         expect(await lease.release(), title).toBe(true);
         expect((await waits[index])?.token, title).toBeGreaterThan(lease.token);
       }
-      for (const name of await everywhere("handed")) await areRung(locks, others, name, title);
+      for (const name of await everywhere("handed")) await areNotified(locks, others, name, title);
     }
   });
 
@@ -191,7 +191,7 @@ describe("one master of a cluster falls silent, and its replica is promoted", ()
       .poll(() => replication(REPLICATED), { timeout: PROMOTED_WITHIN_MS })
       .toContain("master_link_status:up");
     for (const { title, locks, others, everywhere } of parties) {
-      for (const name of await everywhere("back")) await areRung(locks, others, name, title);
+      for (const name of await everywhere("back")) await areNotified(locks, others, name, title);
     }
     await closeAll(opened);
     await expect.poll(sockets, { timeout: 5_000 }).toBe(0);
@@ -251,7 +251,7 @@ describe("one master of a cluster falls silent, and no replica takes its place",
   test("a client that never used its locks, but subscribed there, is notified again", async () => {
     await Promise.all(pairs.map(({ users, name }) => handOverMs(...users, name)));
     node(ALONE).process.pause();
-    await Promise.all(pairs.map(({ users, name, library }) => areRung(...users, name, library)));
+    await Promise.all(pairs.map(({ users, name, library }) => areNotified(...users, name, library)));
     await closeAll(pairs.flatMap(({ users }) => users));
   });
 
@@ -263,7 +263,7 @@ describe("one master of a cluster falls silent, and no replica takes its place",
         const [here, there] = [newcomer(), newcomer()];
         const name = await nameOn(cluster, HEALTHY, options.prefix, `new-${library}-${index}`);
         expect(await runs(here, name)).toBe(true);
-        await areRung(here, there, name, library);
+        await areNotified(here, there, name, library);
       };
       // Many, because each of them picks by chance whom it asks and where it listens.
       await Promise.all(Array.from({ length: 8 }, (_, index) => comes(index)));

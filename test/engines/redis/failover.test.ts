@@ -192,7 +192,7 @@ describe("replicas: 1", () => {
 
   test("a waiter that is let in by a notification waits for the replicas, too", async () => {
     const { replicas } = await newMaster(trio);
-    const options = { url: trio.url, prefix: "rung", timeout: "600ms" } as const;
+    const options = { url: trio.url, prefix: "notified", timeout: "600ms" } as const;
     const holder = await open(options).mutex("x").acquire();
     const careful = open({ ...options, replicas: 1 }, { ttl: TTL });
     let got = false;

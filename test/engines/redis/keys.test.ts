@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { Cluster } from "ioredis";
 import { afterAll, describe, expect, test } from "vitest";
-import { LockKeyring } from "#lib/backends/redis/keys.js";
-import { decodeName, encodeName, nameOfKey } from "#lib/clients/redis/key-names.js";
+import { LockKeyCache } from "#lib/backends/redis/keys.js";
+import { decodeName, encodeName, nameOfKey } from "#lib/clients/redis/client.js";
 import { canonicalName } from "#lib/core/names.js";
 import { shared } from "../../servers/shared.js";
 import { LIBRARIES, open } from "./tools.js";
 
 const PREFIX = `keys-${process.pid}`;
-const keyring = new LockKeyring(PREFIX);
+const keyCache = new LockKeyCache(PREFIX);
 const { url } = await shared("redis-cluster");
 const hosts = url.replace("redis+cluster://", "").split(",");
 const cluster = new Cluster(hosts.map((host) => `redis://${host}`));
@@ -41,7 +41,7 @@ describe("scenario S18: the keys of one lock live on one slot of a cluster", () 
     await expect.poll(() => cluster.nodes("master").length, { timeout: 10_000 }).toBeGreaterThan(0);
     await fc.assert(
       fc.asyncProperty(fc.array(name, { minLength: 20, maxLength: 50 }), async (names) => {
-        const slots = await slotsOf(names.flatMap((one) => keyring.of(one).all));
+        const slots = await slotsOf(names.flatMap((one) => keyCache.of(one).all));
         for (const [index, one] of names.entries()) {
           const own = slots.slice(index * 4, index * 4 + 4);
           expect(own).toHaveLength(4);
@@ -53,7 +53,7 @@ describe("scenario S18: the keys of one lock live on one slot of a cluster", () 
   });
 
   test("and different names are spread over the slots", async () => {
-    const keys = Array.from({ length: 200 }, (_, index) => keyring.of(`order:{${index}}`).head);
+    const keys = Array.from({ length: 200 }, (_, index) => keyCache.of(`order:{${index}}`).head);
     expect(new Set(await slotsOf(keys)).size).toBeGreaterThan(150);
   });
 
@@ -96,7 +96,7 @@ describe("names and keys", () => {
     fc.assert(
       fc.property(name, name, (one, other) => {
         fc.pre(one !== other);
-        const shared = keyring.of(one).all.filter((key) => keyring.of(other).all.includes(key));
+        const shared = keyCache.of(one).all.filter((key) => keyCache.of(other).all.includes(key));
         expect(shared).toEqual([]);
       }),
       { numRuns: 3_000 },
@@ -106,7 +106,7 @@ describe("names and keys", () => {
   test("a name is found again in its key, and in no other key of its lock", () => {
     fc.assert(
       fc.property(name, (one) => {
-        const [head = "", ...rest] = keyring.of(one).all;
+        const [head = "", ...rest] = keyCache.of(one).all;
         expect(decodeName(encodeName(one))).toBe(one);
         expect(nameOfKey(PREFIX, head)).toBe(one);
         for (const key of rest) expect(nameOfKey(PREFIX, key)).toBeUndefined();

@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import type { Lease, Locks } from "locktender";
 import { redis } from "locktender/redis";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { LockKeyring } from "#lib/backends/redis/keys.js";
+import { LockKeyCache } from "#lib/backends/redis/keys.js";
 import type { Backend, ClaimRequest } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
 import { shared } from "../../servers/shared.js";
@@ -110,7 +110,7 @@ describe("when the server loses keys of a lock (eviction, or a DEL by another pr
     };
     const turns = [takeTurn(shop), takeTurn(cron)];
     await queued(shop, name, 2);
-    const keys = new LockKeyring(PREFIX).of(name).usual;
+    const keys = new LockKeyCache(PREFIX).of(name).usual;
     await client.del(...lost.map((kind) => keys[kinds.indexOf(kind)] as string));
     turns.push(takeTurn(shop), takeTurn(cron));
     const served = Promise.allSettled(turns);

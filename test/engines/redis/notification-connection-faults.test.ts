@@ -53,7 +53,7 @@ async function connectionsAt(client: Redis): Promise<string[]> {
   return lines.map((line) => /\bid=(\d+)/.exec(line)?.[1] ?? "").filter((id) => id !== own);
 }
 
-async function bells(client: Redis, prefix: string, count: number): Promise<void> {
+async function expectSubscriptions(client: Redis, prefix: string, count: number): Promise<void> {
   await expect.poll(() => client.pubsub("CHANNELS", `${prefix}:*`), { timeout: 10_000 }).toHaveLength(count);
 }
 
@@ -69,7 +69,7 @@ describe.each(cases)(
       const client = look(server.node.port);
       const holders = open({ url: server.url, library, prefix }, { ttl: "60s" });
       const holder = await holders.mutex("x").acquire();
-      await bells(client, prefix, 1);
+      await expectSubscriptions(client, prefix, 1);
       const before = await connectionsAt(client);
       const locks = open({ url, library, prefix, timeout: "600ms" }, { ttl: "3s" });
       await locks.inspect("x"); // opens the connection for commands, and no subscription yet
@@ -91,7 +91,7 @@ describe.each(cases)(
       expect(performance.now() - releasedAt, "sooner than by a poll").toBeLessThan(5_000);
 
       proxy.heal();
-      await bells(client, prefix, 2);
+      await expectSubscriptions(client, prefix, 2);
       await locks.close({ drain: 0, abort: 0 });
       await expect.poll(() => proxy.connections, { timeout: 5_000 }).toBe(0);
     });

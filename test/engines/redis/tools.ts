@@ -5,7 +5,7 @@ import { createLocks, type Locks, type LocksOptions } from "locktender";
 import { type RedisOptions, redis } from "locktender/redis";
 import { type FaultProxy, type FaultProxyOptions, startFaultProxy } from "locktender/testing";
 import { expect, onTestFinished } from "vitest";
-import { LockKeyring } from "#lib/backends/redis/keys.js";
+import { LockKeyCache } from "#lib/backends/redis/keys.js";
 import { askRedis, type RedisCluster } from "./server.js";
 
 export const LIBRARIES = ["ioredis", "redis"] as const;
@@ -66,10 +66,10 @@ export async function nameOn(
   prefix: string,
   base: string,
 ): Promise<string> {
-  const keyring = new LockKeyring(prefix);
+  const keyCache = new LockKeyCache(prefix);
   for (let index = 0; ; index++) {
     const name = `${base}-${index}`;
-    const slot = await askRedis(nodes.at(-1)?.port ?? 0, "CLUSTER", "KEYSLOT", keyring.of(name).head);
+    const slot = await askRedis(nodes.at(-1)?.port ?? 0, "CLUSTER", "KEYSLOT", keyCache.of(name).head);
     if (Math.floor((Number(slot) * nodes.length) / 16_384) === node) return name;
   }
 }

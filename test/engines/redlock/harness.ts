@@ -1,7 +1,8 @@
 import { Redis } from "ioredis";
 import { type RedlockOptions, redlock } from "locktender/redlock";
 import type { Harness } from "locktender/testing";
-import { bornKey, LUA } from "#lib/backends/redlock/keys.js";
+import { bornKey } from "#lib/backends/redlock/keys.js";
+import { SCRIPTS } from "#lib/backends/redlock/node.js";
 import { hostsOf } from "../../support/hosts-of.js";
 
 const MAX_TTL_MS = 60_000;
@@ -18,7 +19,7 @@ export async function declareNew(ports: readonly number[], prefix: string, maxTt
   for (const port of ports) {
     const client = new Redis(port, { lazyConnect: true });
     await client.connect();
-    await client.eval(LUA.greet, 1, bornKey(prefix), maxTtlMs, "declare");
+    await client.eval(SCRIPTS.greet.lua, 1, bornKey(prefix), maxTtlMs, "declare");
     client.disconnect();
   }
 }

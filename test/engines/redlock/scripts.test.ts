@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { LUA } from "#lib/backends/redlock/keys.js";
+import { SCRIPTS } from "#lib/backends/redlock/node.js";
 import { startRedisServers } from "../redis/server.js";
 
 // What one node does, whatever order messages arrive in.
@@ -37,20 +37,20 @@ async function claim(id: string, ask: Ask = {}): Promise<readonly (string | numb
   const asked = `${attempt} ${ticket} ${ttlUs} ${grantUs} ${floor} ${ask.maxTtlMs ?? MAX_TTL_MS} 1000 2000`;
   const args = [id, `${weight} 0 ${minHoldUs} [{},""]`, `${asked} ${ask.waits ? 1 : 0}`];
   if (ask.verify) args.push("verify");
-  return (await client.eval(LUA.claim, 3, ...KEYS, BORN, ...args)) as (string | number)[];
+  return (await client.eval(SCRIPTS.claim.lua, 3, ...KEYS, BORN, ...args)) as (string | number)[];
 }
 
 const release = (id: string, attempt: number, ...ending: string[]) =>
-  client.eval(LUA.release, 2, ...KEYS, id, attempt, 1_000, "p:quorum:bell lock:a", ...ending);
+  client.eval(SCRIPTS.release.lua, 2, ...KEYS, id, attempt, 1_000, "p:quorum:bell lock:a", ...ending);
 const settle = (id: string, attempt: number, ticket: number, ...how: "raise"[]) =>
-  client.eval(LUA.settle, 2, ...KEYS, id, attempt, ticket, 1_000, ...how);
+  client.eval(SCRIPTS.settle.lua, 2, ...KEYS, id, attempt, ticket, 1_000, ...how);
 const renew = (id: string, ticket: number) =>
-  client.eval(LUA.renew, 2, ...KEYS, 1_000, id, ticket, SECOND_US);
+  client.eval(SCRIPTS.renew.lua, 2, ...KEYS, 1_000, id, ticket, SECOND_US);
 
 beforeEach(async () => {
   await client.flushall();
   await client.config("SET", "maxmemory", "0");
-  await client.eval(LUA.greet, 1, BORN, MAX_TTL_MS, "declare");
+  await client.eval(SCRIPTS.greet.lua, 1, BORN, MAX_TTL_MS, "declare");
 });
 
 describe("attempts", () => {
@@ -162,7 +162,7 @@ describe("a node that may have forgotten something", () => {
 
 describe("a node that was never asked", () => {
   const greet = async (...declaration: string[]) =>
-    (await client.eval(LUA.greet, 1, BORN, ...declaration)) as [runId: string, born: string];
+    (await client.eval(SCRIPTS.greet.lua, 1, BORN, ...declaration)) as [runId: string, born: string];
   const declare = (mark: string) => greet(String(MAX_TTL_MS), "declare", mark);
   beforeEach(() => client.del(BORN));
 
@@ -230,7 +230,7 @@ test.each(["x", "", "5 later", "5w later", '{"v":2}', "5\nlater", "5\nme 1 1 lat
     await expect(renew("me", 5)).rejects.toThrow();
     await expect(settle("me", 1, 5)).rejects.toThrow();
     await expect(release("me", 1)).rejects.toThrow();
-    await expect(client.eval(LUA.list, 2, ...KEYS)).rejects.toThrow();
+    await expect(client.eval(SCRIPTS.list.lua, 2, ...KEYS)).rejects.toThrow();
     expect(await client.get(HEAD)).toBe(head);
   },
 );

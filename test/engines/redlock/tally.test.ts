@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { keptBy, majorityOf, reached, roomIn, ticketOf } from "#lib/backends/redlock/tally.js";
+import { keptBy, majorityOf, reached, roomIn, ticketOf } from "#lib/backends/redlock/majority.js";
 
 test.each([
   [3, 2],

@@ -136,12 +136,12 @@ test("readers of one process that come together are let in together", async () =
     let wake = () => {};
     backend.watch({ name: "a", id }, () => wake());
     for (;;) {
-      const rung = new Promise<void>((resolve) => {
+      const notified = new Promise<void>((resolve) => {
         wake = resolve;
       });
       const { state } = await backend.claim({ ...request, id, weight: 1, queue: true });
       if (state === "granted") return;
-      await rung;
+      await notified;
     }
   };
   const startedAt = performance.now();

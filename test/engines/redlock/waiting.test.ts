@@ -40,26 +40,26 @@ test("it is told also of a server that is heard when the others have refused", a
   const { backend, proxies } = await quorum.backendBehind([2]);
   await backend.claim({ ...request, name: "b" });
   for (const place of [0, 1]) await quorum.plant(place, "a", voteOf("holder"));
-  let rings = 0;
+  let notifications = 0;
   const waits = { ...request, id: "waits", queue: true };
-  backend.watch(waits, () => rings++);
-  await expect.poll(() => rings).toBeGreaterThan(0);
-  const before = rings;
+  backend.watch(waits, () => notifications++);
+  await expect.poll(() => notifications).toBeGreaterThan(0);
+  const before = notifications;
   proxies[0]?.delay({ toClientMs: 300 });
   expect(await backend.claim(waits)).toMatchObject({ state: "refused" });
-  expect(rings).toBe(before);
-  await expect.poll(() => rings).toBeGreaterThan(before);
+  expect(notifications).toBe(before);
+  await expect.poll(() => notifications).toBeGreaterThan(before);
 });
 
 test("a notification that comes before all servers have refused is heard", async () => {
   const quorum = await Quorum.on(servers.ports);
   const { backend, proxies } = await quorum.backendBehind([0, 1, 2]);
   await backend.claim({ ...request, name: "b" });
-  let rings = 0;
+  let notifications = 0;
   const waits = { ...request, id: "waits", queue: true };
-  backend.watch(waits, () => rings++);
-  // Once it listens, it notifies; and where it listens is not delayed.
-  await expect.poll(() => rings).toBeGreaterThan(0);
+  backend.watch(waits, () => notifications++);
+  // Once it listens, the waiter is notified; and where it listens is not delayed.
+  await expect.poll(() => notifications).toBeGreaterThan(0);
   const listeners = await Promise.all(servers.ports.map((port) => listenersAt(port, quorum.prefix)));
   const holder = await quorum.open().mutex("a").acquire();
   for (const [place, proxy] of proxies.entries())
@@ -67,10 +67,10 @@ test("a notification that comes before all servers have refused is heard", async
   const asked = backend.claim(waits);
   const [heard] = quorum.ports.filter((_, place) => listeners[place] === 1);
   await expect.poll(() => askRedis(heard ?? 0, "GET", quorum.headOf("a"))).toMatch(/^\d+w/);
-  const before = rings;
+  const before = notifications;
   await holder.release();
   expect((await asked).state).toBe("refused");
-  await expect.poll(() => rings).toBeGreaterThan(before);
+  await expect.poll(() => notifications).toBeGreaterThan(before);
 });
 
 async function listenersAt(port: number, prefix: string): Promise<number> {

@@ -1,4 +1,4 @@
-import { majorityOf, reached, ticketOf } from "#lib/backends/redlock/tally.js";
+import { majorityOf, reached, ticketOf } from "#lib/backends/redlock/majority.js";
 import { Broken, type Client, type Message, type Plan, type State } from "./state.js";
 
 export type Action = (state: State, client: Client, index: number, plan: Plan) => void;

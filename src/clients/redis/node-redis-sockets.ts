@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { startTimer } from "../../core/timer.js";
 import type { Cluster } from "./node-redis.js";
 
@@ -40,6 +41,30 @@ export function tendCluster(cluster: Cluster, timeoutMs: number): Cluster {
     connect: () => cluster.connect(),
     destroy: () => cluster.destroy(),
     on: (event, listener) => cluster.on(event, listener),
-    off: (event, listener) => cluster.off(event, listener),
+  };
+}
+
+/**
+ * Destroys a client, also while it is connecting. The library's own `destroy` forgets the socket of a connection
+ * that does not stand yet, and that socket would stay open for good (seen with 5.1 and 6.3). All sockets of the client
+ * are made with the signal, which ends them.
+ */
+export function destroyer(): {
+  readonly signal: AbortSignal;
+  readonly destroy: (client: { destroy(): void }) => void;
+} {
+  const controller = new AbortController();
+  // A client of a cluster has a socket for each node. More than ten listeners would be warned of.
+  setMaxListeners(0, controller.signal);
+  return {
+    signal: controller.signal,
+    destroy(client) {
+      try {
+        client.destroy();
+      } catch {
+        // Up to version 6.0 a client that is closed already throws.
+      }
+      controller.abort();
+    },
   };
 }

@@ -1,35 +1,40 @@
-import type { Gone } from "../../core/backend.js";
+import type { ClaimRequest, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
 import { bitIn } from "../../engine-kit/reply.js";
-import { askAll, type Reply, SOON, type Soon } from "./ask-all.js";
+import { failuresOf, type Report } from "./errors.js";
+import { clearestOf } from "./existing-claims.js";
+import {
+  answerIn,
+  askAll,
+  keptBy,
+  majorityOf,
+  type Replies,
+  reached,
+  roomIn,
+  SOON,
+  type Soon,
+  ticketOf,
+} from "./majority.js";
 import { type RedlockNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
-import { failuresOf, type Report } from "./reports.js";
-import { keptBy, majorityOf, reached, roomIn, ticketOf } from "./tally.js";
 
 /** An attempt that comes to nothing is seldom older than this. */
 const ATTEMPT_MS = 200;
 
 const NOT_THERE = "it has voted, and has lost the vote again";
 
-/** Another attempt that had the votes that a holder lacks gives them back soon: they are asked for then, less and less often. */
+/** A holder asks again, less and less often, for votes that another attempt had: it gives them back soon. */
 const FIRST_AGAIN_MS = 5;
 
 /** What one attempt asks of every node. */
 export interface Candidate {
+  readonly request: ClaimRequest;
   readonly keys: readonly string[];
   readonly args: readonly string[];
-  readonly id: string;
   readonly attempt: number;
-  /** The ticket that it has already: then nothing new is made, and there is nothing to take back. */
-  readonly known: number | undefined;
-  /** What a grant gives. */
-  readonly grantMs: number;
   readonly timeoutMs: number;
   readonly retentionMs: number;
-  /** Whether it will ask again if it is refused. */
-  readonly waits: boolean;
   /** Whether the caller still wants what was granted. */
   wanted(): boolean;
   /** A node that had not been heard when it was refused would have voted for it. */
@@ -54,7 +59,6 @@ export type Result =
 
 type Granted = Extract<Vote, { state: "granted" }>;
 type Refusal = Extract<Vote, { state: "refused" }>;
-type Replies = readonly (Reply<Vote> | undefined)[];
 type Votes = ReadonlyMap<RedlockNode, Granted>;
 /** A majority has voted for us; and these have for others. */
 type Elected = {
@@ -68,6 +72,8 @@ export class ClaimAttempt {
   readonly #nodes: readonly RedlockNode[];
   readonly #majority: number;
   readonly #candidate: Candidate;
+  /** The ticket that it has already: then nothing new is made, and there is nothing to take back. */
+  readonly #known: number | undefined;
   readonly #startMs = nowMs();
   readonly #latecomers: [RedlockNode, Vote][] = [];
   #result: Result | undefined;
@@ -76,17 +82,17 @@ export class ClaimAttempt {
     this.#nodes = nodes;
     this.#majority = majorityOf(nodes.length);
     this.#candidate = candidate;
+    const { ticket } = candidate.request;
+    this.#known = ticket === undefined ? undefined : Number(ticket);
   }
 
   async run(): Promise<Result> {
-    const { keys, args, grantMs, timeoutMs } = this.#candidate;
-    const outcome = await askAll<RedlockNode, Vote, Elected | Result>({
+    const outcome = await askAll<Vote, Elected | Result>({
       nodes: this.#nodes,
-      ask: (node) => node.vote(keys, args, grantMs),
-      timeoutMs,
+      ask: (node) => this.#ask(node),
+      timeoutMs: this.#candidate.timeoutMs,
       decide: (replies, over) => this.#decide(replies, over),
       late: (node, vote) => this.#late(node, vote),
-      silent: (node) => node.silence(),
     });
     if (outcome.state === "elected") this.#latecomers.push(...outcome.others);
     const result = outcome.state === "elected" ? await this.#handOut(outcome.votes) : outcome;
@@ -95,20 +101,26 @@ export class ClaimAttempt {
     return result;
   }
 
-  #decide(replies: Replies, over: boolean): Elected | Result | Soon | undefined {
+  #ask(node: RedlockNode): Promise<Vote> {
+    const { keys, args, request } = this.#candidate;
+    return node.vote(keys, args, Math.max(request.ttlMs, request.minHoldMs));
+  }
+
+  #decide(replies: Replies<Vote>, over: boolean): Elected | Result | Soon | undefined {
     const votes = new Map<RedlockNode, Granted>();
     const others: [RedlockNode, Refusal][] = [];
     const losses: Gone[] = [];
+    const young: Report[] = [];
     let disagreeing: Result | undefined;
-    for (const [index, reply] of replies.entries()) {
-      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
-      const node = this.#nodes[index];
-      if (vote?.state === "granted" && node !== undefined) votes.set(node, vote);
-      else if (vote?.state === "refused" && node !== undefined) others.push([node, vote]);
+    for (const [index, node] of this.#nodes.entries()) {
+      const vote = answerIn(replies[index]);
+      if (vote?.state === "granted") votes.set(node, vote);
+      else if (vote?.state === "refused") others.push([node, vote]);
       else if (vote?.state === "gone") losses.push(vote);
+      else if (vote?.state === "young") young.push({ node, votesInMs: vote.votesInMs });
       else if (vote?.state === "max-ttl") disagreeing = vote;
     }
-    // Its votes may be of nodes that have forgotten what the others rely on.
+    // The votes may be of nodes that have forgotten claims that others rely on.
     if (disagreeing !== undefined) return this.#lost(replies, disagreeing);
     const majority = this.#majority;
     const minority = this.#nodes.length - majority;
@@ -117,23 +129,22 @@ export class ClaimAttempt {
       const ticket = ticketOf(tickets, majority);
       const confirmed = ticket !== undefined && reached(tickets, ticket) >= majority;
       // The rest may confirm it, for less than a second phase costs.
-      return over || confirmed || this.#candidate.known !== undefined
-        ? { state: "elected", votes, others }
-        : SOON;
+      return over || confirmed || this.#known !== undefined ? { state: "elected", votes, others } : SOON;
     }
-    if (losses.length > minority) return losses.find(({ loss }) => loss === "forced") ?? losses[0];
+    if (losses.length > minority) return clearestOf(losses);
     const refusals = others.map(([, refusal]) => refusal);
     const lost = refusals.length > minority;
     if (!lost && !over) return undefined;
     if (lost || refusals.length + votes.size >= majority) {
       const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
       // Split votes, or a lock that is just being released, mean a shorter wait: the other nodes may tell.
-      if ((!held || this.#candidate.waits) && !over) return SOON;
+      if ((!held || this.#candidate.request.queue) && !over) return SOON;
       const times = refusals.map(({ changeInMs }) => changeInMs);
       const changeInMs = roomIn(times, votes.size, majority);
       return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
     }
-    return this.#lost(replies, { state: "no-quorum", reports: this.#reports(replies), elected: false });
+    const reports = [...failuresOf(this.#nodes, replies), ...young];
+    return this.#lost(replies, { state: "no-quorum", reports, elected: false });
   }
 
   /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */
@@ -145,11 +156,10 @@ export class ClaimAttempt {
   }
 
   /** An attempt that is not elected gives back its votes at once, also to nodes that have not answered yet. */
-  #lost(replies: Replies, result: Result): Result {
-    if (this.#candidate.known !== undefined) return result;
+  #lost(replies: Replies<Vote>, result: Result): Result {
+    if (this.#known !== undefined) return result;
     for (const [index, node] of this.#nodes.entries()) {
-      const reply = replies[index];
-      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
+      const vote = answerIn(replies[index]);
       // In an outage the next attempt finds a vote that was not heard of, and a caller that gives up tells all nodes.
       const unheard = vote === undefined && result.state === "refused";
       if (unheard || vote?.state === "granted") this.#candidate.withdraw(node);
@@ -162,7 +172,7 @@ export class ClaimAttempt {
     const majority = this.#majority;
     const drawn = [...votes.values()];
     const tickets = drawn.map(({ ticket }) => ticket);
-    const ticket = this.#candidate.known ?? ticketOf(tickets, majority) ?? 0;
+    const ticket = this.#known ?? ticketOf(tickets, majority) ?? 0;
     const needed = majority - reached(tickets, ticket);
     const behind = needed > 0 ? this.#nodes.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket) : [];
     const failures = needed > 0 ? await this.#raise(behind, votes, ticket, needed) : [];
@@ -192,27 +202,26 @@ export class ClaimAttempt {
       ask: (node) => this.#settle(node, ticket, "raise"),
       timeoutMs: this.#candidate.timeoutMs,
       decide: (replies, over) => {
-        const settled = replies.filter((reply) => reply !== undefined && "answer" in reply && reply.answer);
+        const settled = replies.filter(answerIn);
         if (settled.length >= needed) return [];
         const told = voters.map((node) => replies[behind.indexOf(node)]);
         if (!over) return told.includes(undefined) ? undefined : SOON;
-        const lost = voters.filter((_, index) => isNo(told[index]));
+        const lost = voters.filter((_, index) => answerIn(told[index]) === false);
         return [...failuresOf(voters, told), ...lost.map((node) => ({ node, error: NOT_THERE }))];
       },
-      silent: (node) => node.silence(),
     });
   }
 
   #settle(node: RedlockNode, ticket: number, ...how: "raise"[]): Promise<boolean> {
-    const { keys, id, attempt, retentionMs } = this.#candidate;
-    const args = [id, String(attempt), String(ticket), String(retentionMs), ...how];
+    const { keys, request, attempt, retentionMs } = this.#candidate;
+    const args = [request.id, String(attempt), String(ticket), String(retentionMs), ...how];
     return node.run(SCRIPTS.settle, keys.slice(0, 2), args, bitIn);
   }
 
-  /** It came when everything was decided: it joins what was granted, or is given back. */
+  /** A vote that came when everything was decided: it joins what was granted, or is given back. */
   #late(node: RedlockNode, vote: Vote): void {
     const result = this.#result;
-    if (this.#candidate.known !== undefined) return;
+    if (this.#known !== undefined) return;
     // While the second phase is under way without it, the result is not known yet.
     if (result === undefined) {
       this.#latecomers.push([node, vote]);
@@ -237,27 +246,13 @@ export class ClaimAttempt {
    * them; and if that node's clock jumps, a second holder is let in while the first one still believes.
    */
   #askAgain(node: RedlockNode, inMs = FIRST_AGAIN_MS): void {
-    const { keys, args, grantMs, timeoutMs } = this.#candidate;
     const ask = async () => {
       // Not for what may be over.
-      if (!this.#candidate.wanted() || nowMs() > this.#startMs + timeoutMs) return;
-      const vote = await node.vote(keys, args, grantMs).catch(() => undefined);
+      if (!this.#candidate.wanted() || nowMs() > this.#startMs + this.#candidate.timeoutMs) return;
+      const vote = await this.#ask(node).catch(() => undefined);
       if (vote?.state === "refused") this.#askAgain(node, 2 * inMs);
       else if (vote !== undefined) this.#late(node, vote);
     };
     startTimer(ask, inMs).unref();
   }
-
-  #reports(replies: Replies): readonly Report[] {
-    const young = this.#nodes.flatMap((node, index): Report[] => {
-      const reply = replies[index];
-      const vote = reply !== undefined && "answer" in reply ? reply.answer : undefined;
-      return vote?.state === "young" ? [{ node, votesInMs: vote.votesInMs }] : [];
-    });
-    return [...failuresOf(this.#nodes, replies), ...young];
-  }
-}
-
-function isNo(reply: Reply<boolean> | undefined): boolean {
-  return reply !== undefined && "answer" in reply && !reply.answer;
 }
