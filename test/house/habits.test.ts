@@ -10,12 +10,12 @@ const TEST = "npm ci && npm test";
 /** Where the wall clock may be asked, and why. It decides neither expiry nor trust. */
 const WALL_CLOCK: Readonly<Record<string, string>> = {
   "src/backends/etcd/endpoint.ts": "gRPC takes its deadlines in it",
-  "src/backends/etcd/list.ts": "ages, for people to see",
   "src/backends/etcd/claim.ts": "since when, for people to see: etcd has no clock to ask",
+  "src/backends/etcd/index.ts": "ages, for people to see",
   "src/backends/etcd/rpc.ts": "gRPC takes its deadlines in it",
   "src/backends/memory/index.ts": "the floor of new tickets, so that tokens grow when a process starts anew",
   "src/backends/sqlite/system.ts": "the floor of new tickets, so that tokens grow when a name was forgotten",
-  "src/backends/zookeeper/list.ts": "how old a claim is, against the server's wall clock, for people to see",
+  "src/backends/zookeeper/index.ts": "how old a claim is, against the server's wall clock, for people to see",
   "src/testing/suite/bench.ts": "names that no earlier run on the same server has used",
   "src/testing/worker-process.ts": "sets it wrong in a child process, to show that nothing depends on it",
 };

@@ -46,7 +46,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "etcd: a failed release tried again within its minHold",
     edits: [
       {
-        file: "backends/session-queue/release.js",
+        file: "backends/session-queue/claims.js",
         find: "Math.max(pauseMs ?? 0, restMs)",
         replace: "pauseMs ?? 0",
       },
@@ -57,9 +57,9 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "etcd: a failed removal at the end of minHold not tried again",
     edits: [
       {
-        file: "backends/session-queue/release.js",
+        file: "backends/session-queue/claims.js",
         find: "void this.remove(claim).catch(() => this.#tryAgain(claim, true))",
-        replace: "void this.remove(claim).catch(() => this.#claims.forget(claim))",
+        replace: "void this.remove(claim).catch(() => this.forget(claim))",
       },
     ],
     caughtBy: [
@@ -70,7 +70,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
     name: "etcd: a claim is removed once more after its removal",
     edits: [
-      { file: "backends/session-queue/release.js", find: "claim.removal ??=", replace: "claim.removal =" },
+      { file: "backends/session-queue/claims.js", find: "claim.removal ??=", replace: "claim.removal =" },
     ],
     caughtBy: [
       "test/engines/etcd/late-requests.test.ts",
@@ -81,7 +81,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     name: "ZooKeeper: a release within minHold that fails is forgotten",
     edits: [
       {
-        file: "backends/session-queue/release.js",
+        file: "backends/session-queue/claims.js",
         find: "if (pauseMs === undefined && claim.unwanted)",
         replace: "if (pauseMs === undefined)",
       },
@@ -110,7 +110,13 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   },
   {
     name: "ZooKeeper: the node of a lost reply not looked for",
-    edits: [{ file: "backends/zookeeper/claim.js", find: "id === claim.id", replace: "false" }],
+    edits: [
+      {
+        file: "backends/zookeeper/claim.js",
+        find: "queue.find(({ id }) => id === claim.id)",
+        replace: "undefined",
+      },
+    ],
     caughtBy: [ZOOKEEPER_FAULTS, "scenario S13: the reply to a create is lost"],
   },
   {

@@ -1,6 +1,6 @@
 import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
-import type { Long, RequestOp } from "./messages.js";
-import { cellKey, isAsOf } from "./names.js";
+import { cellKey, isAsOf } from "./keys.js";
+import type { RequestOp } from "./messages.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const NO_LEASE = "0";
@@ -23,7 +23,8 @@ export class EtcdCells implements CellStore {
 
   async write(name: string, { text, ifVersion, keepMs }: CellChange): Promise<bigint | undefined> {
     const key = cellKey(this.#root, name);
-    const lease = text === undefined || keepMs === undefined ? NO_LEASE : await this.#leaseFor(keepMs);
+    const ends = text !== undefined && keepMs !== undefined;
+    const lease = ends ? (await this.#rpc.grantLease(Math.ceil(keepMs / 1000))).ID : NO_LEASE;
     const change: RequestOp =
       text === undefined
         ? { request_delete_range: { key } }
@@ -33,9 +34,5 @@ export class EtcdCells implements CellStore {
     if (succeeded) return BigInt(header.revision);
     if (lease !== NO_LEASE) this.#rpc.revokeLease(lease).catch(() => undefined);
     return undefined;
-  }
-
-  async #leaseFor(keepMs: number): Promise<Long> {
-    return (await this.#rpc.grantLease(Math.ceil(keepMs / 1000))).ID;
   }
 }

@@ -8,13 +8,13 @@ import {
   type Entry,
   type Look,
   type QueueDriver,
+  renewalOf,
   renewEach,
-  SessionQueue,
-} from "../session-queue/session-queue.js";
-import { EtcdClaim, enterQueue } from "./claim.js";
-import { Forces } from "./force.js";
+} from "../session-queue/backend.js";
+import { OwnClaims } from "../session-queue/claims.js";
+import { EtcdClaim, enterQueue, goneOf } from "./claim.js";
+import { isAsOf, isStill, type ListedKey } from "./keys.js";
 import { MOST_QUESTIONS } from "./messages.js";
-import { isAsOf, isStill, type ListedKey } from "./names.js";
 import type { EtcdSettings } from "./options.js";
 import { EtcdRpc } from "./rpc.js";
 import { type Session, Sessions, textOf } from "./session.js";
@@ -22,27 +22,25 @@ import { Watcher } from "./watcher.js";
 
 const SHORTEST_RETRY_MS = 500;
 
-type Beat = Promise<ReadonlyMap<EtcdClaim, Renewal | "missing">>;
+type Beat = Promise<ReadonlyMap<EtcdClaim, Renewal>>;
 
 /** How the claims of one connection are made, looked at, granted, kept and removed on etcd. */
 export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   readonly root: string;
   /** Names the keys by which this connection is told that a claim was taken away. */
-  readonly bell = randomBytes(9).toString("base64url");
+  readonly connectionId = randomBytes(9).toString("base64url");
   readonly rpc: EtcdRpc;
   readonly watcher: Watcher;
   readonly sessions: Sessions;
-  readonly forces: Forces;
-  readonly queue = new SessionQueue<EtcdClaim, ListedKey>(this);
+  /** Of claims that were taken away; see claim.ts. */
+  watchesNotices = false;
+  readonly claims = new OwnClaims<EtcdClaim>(this);
 
   constructor(settings: EtcdSettings) {
     this.root = settings.root;
     this.rpc = new EtcdRpc(settings, () => this.watcher.renew());
     this.watcher = new Watcher(this.rpc);
     this.sessions = new Sessions(this.rpc, settings.root);
-    this.forces = new Forces(this.rpc, this.watcher, settings.root, this.bell, (id, gone) =>
-      this.queue.claims.lost(id, gone),
-    );
   }
 
   async prepare(request: ClaimRequest): Promise<EtcdClaim> {
@@ -56,7 +54,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   async look(claim: EtcdClaim, request: ClaimRequest): Promise<Look<ListedKey> | undefined> {
     const { key, queue, ticket = 0n } = claim;
     claim.session.keepFresh();
-    const value = claim.value(request, this.bell);
+    const value = claim.value(request, this.connectionId);
     const reads = [{ request_range: { key, keys_only: true } }, queue.ahead(ticket, claim)];
     const unchanged = claim.written !== undefined && value.equals(claim.written);
     const { responses } = await this.rpc.txn(
@@ -107,7 +105,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       claim.grant(sent.atMs);
       if (!claim.waited) return true;
       // Since when it is held is for people to see, so the answer does not wait for it.
-      const value = claim.value(request, this.bell);
+      const value = claim.value(request, this.connectionId);
       claim.written = value;
       const success = [{ request_put: { key, value, ignore_lease: true } }] as const;
       this.rpc.txn({ compare: [isStill(key, ticket)], success }).catch(() => undefined);
@@ -115,7 +113,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     }
     const lengthMs = Math.max(request.ttlMs, minHoldMs);
     const { ID: lease, TTL } = await this.rpc.grantLease(Math.ceil(lengthMs / 1_000));
-    const value = claim.value(request, this.bell, true);
+    const value = claim.value(request, this.connectionId, true);
     const { succeeded } = await this.rpc.txn({
       compare: [isAsOf(key, revision)],
       success: [{ request_put: { key, value, lease } }],
@@ -125,7 +123,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       return false;
     }
     claim.grant(sent.atMs);
-    claim.alone = { lease, sent, lengthMs: Math.min(lengthMs, Number(TTL) * 1_000) };
+    claim.ownLease = { id: lease, sent, lengthMs: Math.min(lengthMs, Number(TTL) * 1_000) };
     claim.written = value;
     return true;
   }
@@ -137,8 +135,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   async remove(claim: EtcdClaim): Promise<boolean> {
     await claim.cancelPending();
     const { responses } = await this.rpc.txn({ success: [{ request_delete_range: { key: claim.key } }] });
-    const { lease } = claim.alone ?? {};
-    if (lease !== undefined) this.rpc.revokeLease(lease).catch(() => undefined);
+    if (claim.ownLease !== undefined) this.rpc.revokeLease(claim.ownLease.id).catch(() => undefined);
     return responses[0]?.response_delete_range?.deleted === "1";
   }
 
@@ -147,20 +144,20 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
   }
 
   goneOf(id: string): Promise<Gone> {
-    return this.forces.goneOf(id);
+    return goneOf(this, id);
   }
 
   forgotten(claim: EtcdClaim): void {
-    if (claim.doubtful && !claim.session.gone) this.queue.releases.removeInBackground(claim);
+    if (claim.doubtful && !claim.session.gone) this.claims.removeInBackground(claim);
   }
 
   /** One heartbeat for all claims that share a session; the few with a lease of their own by themselves. */
   async renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    const { claims } = this.queue;
+    const { claims } = this;
     const bySession = new Map<Session, EtcdClaim[]>();
     for (const request of requests) {
       const claim = claims.current(request);
-      if (claim === undefined || claim.alone !== undefined) continue;
+      if (claim === undefined || claim.ownLease !== undefined) continue;
       const sharing = bySession.get(claim.session) ?? [];
       sharing.push(claim);
       bySession.set(claim.session, sharing);
@@ -170,28 +167,34 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     return renewEach(requests, async (request) => {
       const claim = claims.current(request);
       if (claim === undefined) return this.goneOf(request.id);
-      const beat = claim.alone === undefined ? beats.get(claim.session) : undefined;
-      return beat === undefined ? this.#renewAlone(claim, request.ttlMs) : this.#told(claim, beat);
+      const beat = claim.ownLease === undefined ? beats.get(claim.session) : undefined;
+      if (beat === undefined) return this.#renewOwnLease(claim, request.ttlMs);
+      const renewal = (await beat).get(claim);
+      if (renewal !== undefined) return renewal;
+      // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
+      if (!claim.session.gone) claims.removeInBackground(claim);
+      return claims.goneAfter(claim);
     });
   }
 
-  /** One refreshing for all claims of a session. A granted claim stays granted; a waiting one may be granted now. */
+  /**
+   * One refreshing for all claims of a session; it has no answer for those that are not there. A granted claim stays
+   * granted; a waiting one may be granted now.
+   */
   async #heartbeat(session: Session, claims: readonly EtcdClaim[]): Beat {
-    const told = new Map<EtcdClaim, Renewal | "missing">();
+    const renewals = new Map<EtcdClaim, Renewal>();
     const madeMs = Math.max(...claims.map((claim) => claim.madeMs));
     const keys = session.gone ? undefined : await session.inventory(madeMs);
-    if (keys === undefined) {
-      for (const claim of claims) told.set(claim, { state: "gone", loss: "session" });
-      return told;
-    }
+    if (keys === undefined) return renewals;
     const remainingMs = session.remainingMs();
     const waiting: EtcdClaim[] = [];
     for (const claim of claims) {
       // It has got a lease of its own while we asked.
-      if (claim.alone !== undefined) told.set(claim, { state: "held", remainingMs: claim.remainingMs() });
-      else if (!keys.has(textOf(claim.key))) told.set(claim, "missing");
+      if (claim.ownLease !== undefined)
+        renewals.set(claim, { state: "held", remainingMs: claim.remainingMs() });
+      else if (!keys.has(textOf(claim.key))) continue;
       else if (claim.grantedAtMs === undefined) waiting.push(claim);
-      else told.set(claim, { state: "held", remainingMs });
+      else renewals.set(claim, { state: "held", remainingMs });
     }
     for (let from = 0; from < waiting.length; from += MOST_QUESTIONS) {
       const some = waiting.slice(from, from + MOST_QUESTIONS);
@@ -199,31 +202,14 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       const { responses } = await this.rpc.txn({ success: questions });
       for (const [index, claim] of some.entries()) {
         const ahead = claim.queue.read(responses[index]?.response_range);
-        const waits = worthWatching(ahead, claim.weight, claim.capacity).length > 0;
-        told.set(
-          claim,
-          waits ? { state: "waiting", remainingMs, changeInMs: Infinity } : { state: "held", remainingMs },
-        );
+        renewals.set(claim, renewalOf(claim, ahead, remainingMs));
       }
     }
-    return told;
-  }
-
-  async #told(claim: EtcdClaim, beat: Beat): Promise<Renewal> {
-    const { queue } = this;
-    const renewal = (await beat).get(claim) ?? "missing";
-    if (renewal !== "missing" && renewal.state !== "gone") return renewal;
-    if (renewal === "missing") {
-      // A server that lags behind may not see it: a holder that is told of a loss must leave no claim.
-      queue.releases.removeInBackground(claim);
-      return queue.goneAfter(claim);
-    }
-    queue.claims.forget(claim);
-    return renewal;
+    return renewals;
   }
 
   /** Its own lease is not extended: when that is about to end, a claim that is renewed goes back to the others. */
-  async #renewAlone(claim: EtcdClaim, ttlMs: number): Promise<Renewal> {
+  async #renewOwnLease(claim: EtcdClaim, ttlMs: number): Promise<Renewal> {
     const { key, ticket = 0n } = claim;
     const back = !claim.fixed && claim.remainingMs() <= ttlMs;
     const session = back ? await this.#lasting(ttlMs) : undefined;
@@ -234,11 +220,11 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
           ? []
           : [{ request_put: { key, value: claim.written ?? Buffer.alloc(0), lease: session.lease } }],
     });
-    if (!succeeded) return this.queue.goneAfter(claim);
+    if (!succeeded) return this.claims.goneAfter(claim);
     if (session !== undefined) {
       claim.session = session;
       claim.madeMs = nowMs();
-      claim.alone = undefined;
+      claim.ownLease = undefined;
     }
     return { state: "held", remainingMs: claim.remainingMs() };
   }
@@ -250,12 +236,9 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     throw backendError("the session of etcd has just ended.", { retryable: true });
   }
 
-  async close(): Promise<void> {
-    const { claims, releases } = this.queue;
-    releases.timers.close();
+  async close(inUse: ReadonlySet<Session>): Promise<void> {
     this.watcher.close();
-    const inUse = claims.sessionsInUse();
-    await this.sessions.close((session) => inUse.has(session));
+    await this.sessions.close(inUse);
     this.rpc.close();
   }
 }

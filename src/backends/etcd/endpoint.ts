@@ -5,10 +5,11 @@ import { nowMs } from "../../core/clock.js";
 import { SingleFlight } from "../../core/concurrency.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import { socketTls } from "../../engine-kit/tls.js";
+import type { Host } from "../../engine-kit/url.js";
 import { CODE, closedError } from "./errors.js";
 import { type Client, CONNECTIVITY, type Grpc, loadLibrary } from "./library.js";
 import type { EtcdSettings } from "./options.js";
-import type { WatchTarget } from "./watch-stream.js";
+import type { WatchTarget } from "./watcher.js";
 
 /** What is sent as the server's name in place of its address: a name that no server has (RFC 2606). */
 const NO_NAME = "address.invalid";
@@ -19,8 +20,7 @@ const LONGEST_REST_MS = 1_000;
 /** One server. Its connection is made on first use, and anew after it was found silent. */
 export class Endpoint {
   readonly address: string;
-  readonly #host: string;
-  readonly #port: number;
+  readonly #at: Host;
   readonly #settings: EtcdSettings;
   #client: Client | undefined;
   /** When its connection was begun, or was last seen to work. */
@@ -32,10 +32,10 @@ export class Endpoint {
   #restUntilMs = -Infinity;
   #restMs = 0;
 
-  constructor(host: string, port: number, settings: EtcdSettings) {
+  constructor(at: Host, settings: EtcdSettings) {
+    const { host, port } = at;
     this.address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
-    this.#host = host;
-    this.#port = port;
+    this.#at = at;
     this.#settings = settings;
   }
 
@@ -65,15 +65,14 @@ export class Endpoint {
   watchTarget(headers: WatchTarget["headers"]): WatchTarget {
     const { tls, timeoutMs } = this.#settings;
     if (this.#closed) throw closedError();
-    const at = { host: this.#host, port: this.#port };
+    const at = this.#at;
     if (tls === undefined) {
       const open = () => connectTcp(at);
       return { origin: `http://${this.address}`, open, timeoutMs, headers };
     }
     const trusted = tls.ca === undefined ? { ca: libraryRoots() } : {};
     // By itself, http2 of older versions of Node.js sends an address as the server's name, which TLS does not allow.
-    const open = () =>
-      connectTls({ ...at, ...socketTls(tls, this.#host), ...trusted, ALPNProtocols: ["h2"] });
+    const open = () => connectTls({ ...at, ...socketTls(tls, at.host), ...trusted, ALPNProtocols: ["h2"] });
     return { origin: `https://${this.address}`, open, timeoutMs, headers };
   }
 
@@ -88,7 +87,7 @@ export class Endpoint {
   /** After the second failure in a row the server is left alone for a while, and ever longer. */
   async #probe(untilMs: number): Promise<void> {
     try {
-      await probeTcp(this.#host, this.#port, Math.max(1, untilMs - nowMs()));
+      await probeTcp(this.#at, Math.max(1, untilMs - nowMs()));
     } catch (error) {
       this.#failure = error;
       this.#restUntilMs = nowMs() + this.#restMs;
@@ -97,7 +96,10 @@ export class Endpoint {
     }
   }
 
-  /** Whether it is known by then if a connection can be made. It goes on trying: one that is slow is found ready later. */
+  /**
+   * Whether its connection stands by then, or has failed in a way that a request is to tell. Connecting goes on
+   * meanwhile: a server that is slow is found ready later.
+   */
   async settles(untilMs: number): Promise<boolean> {
     const client = await this.reached(untilMs).catch(() => undefined);
     if (client === undefined) return false;
@@ -118,7 +120,7 @@ export class Endpoint {
     this.#aliveMs = nowMs();
   }
 
-  /** Whether nothing was heard since then: a new connection is made. Else it is slow, and that would not help. */
+  /** Makes a new connection, and says so, if nothing was heard since then. To a slow server that would not help. */
   renewIfSilent(sinceMs: number): boolean {
     if (this.#aliveMs > sinceMs) return false;
     this.#client?.close();
@@ -146,7 +148,9 @@ export class Endpoint {
     const { tls } = this.#settings;
     if (tls === undefined) return grpc.credentials.createInsecure();
     const { ca, key, cert, verify } = tls;
-    const check = this.#byAddress ? { checkServerIdentity: this.#isItsAddress } : {};
+    // Whatever name was sent: the certificate has to be for the address that the URL names.
+    const isItsAddress = (_: string, found: PeerCertificate) => checkServerIdentity(this.#at.host, found);
+    const check = this.#byAddress ? { checkServerIdentity: isItsAddress } : {};
     return grpc.credentials.createSsl(ca ?? null, key ?? null, cert ?? null, {
       ...(verify === "full" ? check : { checkServerIdentity: () => undefined }),
       rejectUnauthorized: verify !== "nothing",
@@ -154,12 +158,8 @@ export class Endpoint {
   }
 
   get #byAddress(): boolean {
-    return isIP(this.#host) !== 0;
+    return isIP(this.#at.host) !== 0;
   }
-
-  /** Whatever name was sent: the certificate has to be for the address that the URL names. */
-  readonly #isItsAddress = (_name: string, certificate: PeerCertificate) =>
-    checkServerIdentity(this.#host, certificate);
 }
 
 /** The authorities that the library trusts where none is named. */
@@ -172,9 +172,9 @@ function libraryRoots(): Buffer | undefined {
  * Whether anything takes connections there; rejects with an error such as the library's if not. The library itself
  * goes on for minutes if a machine does not answer at all, and keeps the process alive meanwhile.
  */
-function probeTcp(host: string, port: number, timeoutMs: number): Promise<void> {
+function probeTcp(at: Host, timeoutMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const socket = connectTcp({ host, port });
+    const socket = connectTcp(at);
     const end = (settle: () => void) => {
       timer.stop();
       socket.destroy();

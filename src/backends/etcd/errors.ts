@@ -48,7 +48,7 @@ export function codeOf(error: unknown): number | undefined {
   return typeof code === "number" ? code : undefined;
 }
 
-/** Certainly not executed, and perhaps well by another server. */
+/** The request was certainly not executed, and another server may execute it. */
 export function wasNotReached(error: unknown): boolean {
   const { details = "" } = error as GrpcError;
   return (
@@ -65,7 +65,7 @@ export function isBroken(error: unknown): boolean {
 /** Users or roles have changed since a token was signed, or while a request was under way. */
 const OVERTAKEN = /revision of auth store is old/;
 
-/** It is for its token that this was refused: servers forget tokens, and may hold old ones to be void. */
+/** It was refused because of its token: servers forget tokens, and may hold old ones to be void. */
 export function isVoid(error: unknown): boolean {
   const { details = "" } = error as GrpcError;
   return codeOf(error) === CODE.unauthenticated || OVERTAKEN.test(details);

@@ -1,90 +1,121 @@
-import type {
-  Answer,
-  Backend,
-  CellStore,
-  ClaimRequest,
-  Ending,
-  Notify,
-  Renewal,
-  RenewRequest,
-  ResourceRecord,
-  Traits,
-  Unwatch,
-} from "../../core/backend.js";
+import type { Backend, ResourceRecord } from "../../core/backend.js";
+import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
 import { installed } from "../../engine-kit/client-library.js";
-import { tlsCaveats } from "../../engine-kit/tls.js";
+import { SessionBackend } from "../session-queue/backend.js";
+import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { EtcdCells } from "./cells.js";
+import { takeAway } from "./claim.js";
 import { EtcdDriver } from "./driver.js";
-import { readRecord, readRecords } from "./list.js";
-import { type EtcdOptions, type EtcdSettings, readEtcdOptions } from "./options.js";
+import {
+  byTicket,
+  encodeName,
+  type KeyRange,
+  keysUnder,
+  type ListedKey,
+  QueueKeys,
+  readClaimKey,
+} from "./keys.js";
+import type { LeaseRest, Long } from "./messages.js";
+import { type EtcdOptions, readEtcdOptions } from "./options.js";
+import type { EtcdRpc } from "./rpc.js";
 
 export type { EtcdOptions } from "./options.js";
 
-const TRAITS: Traits = {
-  engine: "etcd",
-  reach: "network",
-  fencing: true,
-  queueing: true,
-  notifications: true,
-  ttl: "session",
-  expiryGranularityMs: 2_000,
-  caveats: [
-    "Times to live are whole seconds, and at least one and a half election timeouts of the servers.",
-    "A new leader extends all leases, so after an election a dead holder may keep its lock for longer than its ttl.",
-    "Tokens are numbers that the servers count: they go back when the servers are restored from a backup, or start with empty data.",
-  ],
-};
+const CAVEATS = [
+  "Times to live are whole seconds, and at least one and a half election timeouts of the servers.",
+  "A new leader extends all leases, so after an election a dead holder may keep its lock for longer than its ttl.",
+];
 
 /** Locks on etcd, in the layout of its own clients. */
 export function etcd(options: EtcdOptions): Backend {
-  return new EtcdBackend(readEtcdOptions(options));
+  const settings = readEtcdOptions(options);
+  const driver = new EtcdDriver(settings);
+  const { rpc, root } = driver;
+  return new SessionBackend(driver, {
+    engine: "etcd",
+    caveats: CAVEATS,
+    tls: settings.tls,
+    client: () => installed("@grpc/grpc-js"),
+    cells: new EtcdCells(rpc, root),
+    record: (name, limit) => readRecord(rpc, root, name, limit),
+    records: (prefix) => readRecords(rpc, root, prefix),
+    takeAway: (claim, force) => takeAway(driver, claim, force),
+  });
 }
 
-class EtcdBackend implements Backend {
-  readonly traits: Traits;
-  readonly cells: CellStore;
-  readonly #driver: EtcdDriver;
+const PAGE = 1_000;
 
-  constructor(settings: EtcdSettings) {
-    this.traits = { ...TRAITS, caveats: [...TRAITS.caveats, ...tlsCaveats(settings.tls)] };
-    this.#driver = new EtcdDriver(settings);
-    this.cells = new EtcdCells(this.#driver.rpc, this.#driver.root);
-  }
+async function readRecord(
+  rpc: EtcdRpc,
+  root: string,
+  name: string,
+  limit?: number,
+): Promise<ResourceRecord | undefined> {
+  const queue = new QueueKeys(root, name);
+  const request = { ...queue.all(), keys_only: false, ...(limit === undefined ? undefined : { limit }) };
+  const claims = queue.read(await rpc.range(request));
+  return recordOf(claims, await remainingByLease(rpc, claims));
+}
 
-  get client(): string {
-    return installed("@grpc/grpc-js");
-  }
-
-  claim(request: ClaimRequest): Promise<Answer> {
-    return this.#driver.queue.claim(request);
-  }
-
-  renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
-    return this.#driver.renew(claims);
-  }
-
-  release({ name, id }: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
-    const { queue, forces } = this.#driver;
-    return typeof ending === "object" ? forces.takeAway(name, id, ending) : queue.release(id, ending);
-  }
-
-  async *list(
-    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
-  ): AsyncIterable<ResourceRecord> {
-    const { rpc, root } = this.#driver;
-    if ("prefix" in query) {
-      yield* readRecords(rpc, root, query.prefix);
+/** Every name that begins so, page by page. A name's claims stand together, so they may span two pages. */
+async function* readRecords(
+  rpc: EtcdRpc,
+  root: string,
+  prefix: string,
+): AsyncIterable<ResourceRecord | undefined> {
+  const { key, range_end } = keysUnder(`${root}${encodeName(prefix)}`);
+  let range: KeyRange = { key, range_end };
+  let open: ListedKey[] = [];
+  // Of all pages: the last name of a page may go on in the next one, and is shown with that.
+  const remaining = new Map<Long, number>();
+  for (;;) {
+    const { kvs, more } = await rpc.range({ ...range, limit: PAGE });
+    const claims = kvs.flatMap((kv) => {
+      const claim = readClaimKey(root, kv);
+      // A key without a lease is no claim.
+      return claim === undefined || kv.lease === "0" || !claim.name.startsWith(prefix) ? [] : [claim];
+    });
+    for (const [lease, restMs] of await remainingByLease(rpc, claims)) remaining.set(lease, restMs);
+    for (const claim of claims) {
+      if (open[0]?.name !== claim.name) {
+        yield recordOf(open.sort(byTicket), remaining);
+        open = [];
+      }
+      open.push(claim);
+    }
+    const last = kvs.at(-1);
+    if (!more || last === undefined) {
+      yield recordOf(open.sort(byTicket), remaining);
       return;
     }
-    const record = await readRecord(rpc, root, query.name, query.limit);
-    if (record !== undefined) yield record;
+    range = { key: Buffer.concat([last.key, Buffer.from([0])]), range_end };
   }
+}
 
-  watch({ id }: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
-    return this.#driver.queue.claims.watch(id, notify);
-  }
+function recordOf(
+  listed: readonly ListedKey[],
+  remaining: ReadonlyMap<Long, number>,
+): ResourceRecord | undefined {
+  const claims = listed.map(({ name, id, ticket, weight, kv }) => {
+    const value = readMetadata(parsed(kv.value.toString()));
+    const ageMs = Date.now() - shownMs(value.granted ?? value.came, Date.now());
+    const remainingMs = remaining.get(kv.lease) ?? 0;
+    return claimRecord({ name, id, ticket, weight, ageMs, remainingMs }, value);
+  });
+  return resourceRecord(listed, claims);
+}
 
-  close(): Promise<void> {
-    return this.#driver.close();
-  }
+/** Leases are shared, so there are far fewer of them than claims. */
+async function remainingByLease(
+  rpc: EtcdRpc,
+  claims: readonly ListedKey[],
+): Promise<ReadonlyMap<Long, number>> {
+  const leases = [...new Set(claims.map(({ kv }) => kv.lease))].filter((lease) => lease !== "0");
+  const asked = leases.map(async (lease) => [lease, restMs(await rpc.timeToLive(lease))] as const);
+  return new Map(await Promise.all(asked));
+}
+
+/** The servers tell whole seconds, rounded down; a lease that is gone has less than none. */
+function restMs({ TTL, grantedTTL }: LeaseRest): number {
+  return Number(TTL) < 0 ? 0 : Math.min(Number(TTL) + 1, Number(grantedTTL)) * 1_000;
 }

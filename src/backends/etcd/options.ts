@@ -5,7 +5,6 @@ import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../.
 import {
   type Address,
   duration,
-  type ParameterTable,
   parseAddress,
   text,
   type UrlForm,
@@ -37,10 +36,6 @@ export const KNOWN: ReadonlySet<string> = new Set<string>([
   "prefix",
   "timeout",
 ] satisfies (keyof EtcdOptions)[]);
-const PARAMETERS: ParameterTable = {
-  honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout") },
-  withoutEffect: [],
-};
 const FORM: UrlForm = {
   engine: "etcd",
   ports: new Map([
@@ -48,7 +43,10 @@ const FORM: UrlForm = {
     ["etcds", 2379],
   ]),
   expected: "etcd://h1:2379,h2:2379 or etcds://",
-  parameters: PARAMETERS,
+  parameters: {
+    honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout") },
+    withoutEffect: [],
+  },
 };
 
 export function readEtcdOptions(given: EtcdOptions): EtcdSettings {

@@ -13,27 +13,12 @@ import type {
   TxnRequest,
   TxnResponse,
 } from "./messages.js";
+import { checkGrant, checkLease, checkRange, checkTxn } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
-import { checkGrant, checkLease, checkRange, checkTxn } from "./replies.js";
-import { WatchStream } from "./watch-stream.js";
+import { WatchStream } from "./watcher.js";
 
 /** A server that has lost its leader ends the stream instead of keeping silent on it. */
 const WITH_LEADER = { hasleader: "true" };
-
-interface How {
-  readonly withToken?: boolean;
-  readonly repeatable?: boolean;
-}
-
-const REPEATABLE: How = { repeatable: true };
-
-export interface OpenedWatch {
-  readonly stream: WatchStream;
-  /** It broke: the server at its other end is not asked next. */
-  broke(): void;
-  /** What was asked on it is refused, perhaps because of its token: the next one gets a new one. */
-  refused(): void;
-}
 
 /**
  * The calls that are used, each bounded in time. One server is asked until it fails; then the next one. All
@@ -54,14 +39,17 @@ export class EtcdRpc {
     this.#settings = settings;
     this.#where = describeHosts(settings.address);
     this.#onSilence = onSilence;
-    this.#endpoints = settings.address.hosts.map(({ host, port }) => new Endpoint(host, port, settings));
+    this.#endpoints = settings.address.hosts.map((host) => new Endpoint(host, settings));
     const { username, password } = settings.address;
     if (username === undefined || password === undefined) return;
-    this.#login = new Login(() => this.#authenticate({ name: username, password }));
+    const user = { name: username, password };
+    this.#login = new Login(
+      async () => (await this.#call<{ token: string }>("Auth", "Authenticate", user, "login")).token,
+    );
   }
 
   async range(request: RangeRequest): Promise<RangeResponse> {
-    return checkRange(await this.#call("KV", "Range", request, REPEATABLE));
+    return checkRange(await this.#call("KV", "Range", request, "repeatable"));
   }
 
   async txn(request: TxnRequest): Promise<TxnResponse> {
@@ -70,7 +58,7 @@ export class EtcdRpc {
 
   async grantLease(ttlS: number): Promise<LeaseResponse> {
     // One that is granted twice ends by itself.
-    return checkGrant(await this.#call("Lease", "LeaseGrant", { TTL: ttlS }, REPEATABLE));
+    return checkGrant(await this.#call("Lease", "LeaseGrant", { TTL: ttlS }, "repeatable"));
   }
 
   revokeLease(id: Long): Promise<unknown> {
@@ -78,7 +66,7 @@ export class EtcdRpc {
   }
 
   async timeToLive(id: Long, keys = false): Promise<LeaseRest> {
-    const asked = this.#call<LeaseRest>("Lease", "LeaseTimeToLive", { ID: id, keys }, REPEATABLE);
+    const asked = this.#call<LeaseRest>("Lease", "LeaseTimeToLive", { ID: id, keys }, "repeatable");
     return checkLease(await asked, id);
   }
 
@@ -114,7 +102,7 @@ export class EtcdRpc {
     }
   }
 
-  async openWatch(): Promise<OpenedWatch> {
+  async openWatch() {
     const endpoint = this.#endpoint();
     const token = this.#login?.token();
     const sentMs = nowMs();
@@ -122,10 +110,11 @@ export class EtcdRpc {
       const method = methodOf(await loadLibrary(), "Watch", "Watch");
       const headers = { ...WITH_LEADER, ...(token === undefined ? undefined : { token: await token }) };
       const stream = new WatchStream(endpoint.watchTarget(headers), method);
-      const refused = () => {
-        if (token !== undefined) this.#login?.forget(token);
-      };
-      return { stream, broke: () => this.#moveFrom(endpoint), refused };
+      /** It broke: the server at its other end is not asked next. */
+      const broke = () => this.#moveFrom(endpoint);
+      /** What was asked on it is refused, perhaps because of its token: the next one gets a new one. */
+      const refused = () => this.#login?.forget(token);
+      return { stream, broke, refused };
     } catch (error) {
       throw this.#failed(endpoint, error, token, sentMs);
     }
@@ -136,15 +125,19 @@ export class EtcdRpc {
     for (const endpoint of this.#endpoints) endpoint.close();
   }
 
-  async #call<T>(service: Service, name: string, request: object, how: How = {}): Promise<T> {
-    const { withToken = true, repeatable = false } = how;
+  async #call<T>(
+    service: Service,
+    name: string,
+    request: object,
+    kind: "repeatable" | "once" | "login" = "once",
+  ): Promise<T> {
     const { timeoutMs } = this.#settings;
     let untilMs = nowMs() + timeoutMs;
     let renewed = false;
-    let repeats = repeatable ? 1 : 0;
+    let repeats = kind === "repeatable" ? 1 : 0;
     for (let attempt = 1; ; attempt++) {
       const endpoint = await this.#reachable();
-      const token = withToken ? this.#login?.token() : undefined;
+      const token = kind === "login" ? undefined : this.#login?.token();
       const sentMs = nowMs();
       try {
         const answer = await this.#unary(endpoint, [service, name], request, token, untilMs);
@@ -208,14 +201,10 @@ export class EtcdRpc {
     return metadata;
   }
 
-  async #authenticate(user: { readonly name: string; readonly password: string }): Token {
-    return (await this.#call<{ token: string }>("Auth", "Authenticate", user, { withToken: false })).token;
-  }
-
   /** After a failure the next server is asked; one that did not answer gets a new connection. */
   #failed(endpoint: Endpoint, error: unknown, token: Token | undefined, sentMs: number): LockError {
     const code = codeOf(error);
-    if (isVoid(error) && token !== undefined) this.#login?.forget(token);
+    if (isVoid(error)) this.#login?.forget(token);
     if (code === CODE.unavailable) {
       this.#moveFrom(endpoint);
       endpoint.dropUnlessReady();
@@ -228,7 +217,7 @@ export class EtcdRpc {
     });
   }
 
-  /** One that is dead may not even refuse; then the next one gets its share of the time. */
+  /** A server that is dead may not even refuse, so each gets its share of the time. */
   async #reachable(): Promise<Endpoint> {
     const shareMs = this.#settings.timeoutMs / this.#endpoints.length;
     for (let others = this.#endpoints.length - 1; others > 0; others--) {
@@ -271,7 +260,7 @@ class Login {
   }
 
   /** That one is no longer good; a call that was told so before may have got a newer one already. */
-  forget(token: Token): void {
+  forget(token: Token | undefined): void {
     if (this.#token === token) this.#token = undefined;
   }
 }

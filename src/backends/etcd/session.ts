@@ -1,8 +1,8 @@
 import { nowMs, restMs, type Sent, sendingNow } from "../../core/clock.js";
 import { SingleFlight } from "../../core/concurrency.js";
 import { backendError } from "../../core/errors.js";
+import { sessionKey } from "./keys.js";
 import { type Compare, EQUAL, type Long, type RangeResponse, TARGET } from "./messages.js";
-import { sessionKey } from "./names.js";
 import type { EtcdRpc } from "./rpc.js";
 
 const MOST_ELECTIONS = 3;
@@ -43,10 +43,10 @@ export class Session {
     this.#proven = sent;
   }
 
-  static async open(rpc: EtcdRpc, root: string, ttlMs: number): Promise<Session> {
+  static async open(rpc: EtcdRpc, root: string, ttlS: number): Promise<Session> {
     const sent = sendingNow();
-    // Whole seconds, and the servers may give more than was asked for.
-    const { ID, TTL } = await rpc.grantLease(Math.max(1, Math.ceil(ttlMs / 1_000)));
+    // The servers may give more than was asked for.
+    const { ID, TTL } = await rpc.grantLease(ttlS);
     const session = new Session(rpc, root, ID, Number(TTL), sent);
     await rpc.txn({ success: [{ request_put: { key: session.key, value: session.#value(), lease: ID } }] });
     return session;
@@ -172,20 +172,21 @@ export class Sessions {
     throw backendError(`etcd answers too slowly for a ttl of ${ttlS} s.`, { retryable: true });
   }
 
-  /** Ends those that no claim uses any more; the others end by their ttl, because work may go on under their claims. */
-  async close(isUsed: (session: Session) => boolean): Promise<void> {
-    const opened = await Promise.allSettled(this.#byTtl.values());
+  async close(inUse: ReadonlySet<Session>): Promise<void> {
+    const opened = [...this.#byTtl.values()];
     this.#byTtl.clear();
-    const unused = opened.flatMap((one) =>
-      one.status === "fulfilled" && !one.value.gone && !isUsed(one.value) ? [one.value] : [],
+    await Promise.allSettled(
+      opened.map(async (opening) => {
+        const session = await opening;
+        if (!session.gone && !inUse.has(session)) await session.end();
+      }),
     );
-    await Promise.allSettled(unused.map((session) => session.end()));
   }
 
   #open(ttlS: number): Promise<Session> {
     const known = this.#byTtl.get(ttlS);
     if (known !== undefined) return known;
-    const opening = Session.open(this.#rpc, this.#root, ttlS * 1_000);
+    const opening = Session.open(this.#rpc, this.#root, ttlS);
     this.#byTtl.set(ttlS, opening);
     opening.catch(() => this.#forget(ttlS, opening));
     return opening;

@@ -2,10 +2,9 @@ import { createHash, randomInt } from "node:crypto";
 import type { CellChange, CellStore, StoredCell } from "../../core/backend.js";
 import { backendError, type LockError } from "../../core/errors.js";
 import type { ZooKeeperDriver } from "./driver.js";
-import { againIfExpired, againIfRefused, isRefusal, unless } from "./errors.js";
-import { encodeName } from "./names.js";
-import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getChildren, getData, MODE, removeIf, type Stat, setData, sync } from "./protocol.js";
+import { againIfExpired, againIfRefused, unless } from "./errors.js";
+import { encodeName } from "./keys.js";
+import { ERROR, getChildren, getData, MODE, remove, type Stat, setData, sync } from "./messages.js";
 import type { Session } from "./session.js";
 
 /** What a cell's node holds; nothing at all if it was deleted. */
@@ -14,23 +13,18 @@ interface Content {
   readonly keepMs?: number | undefined;
 }
 
-interface Found {
-  readonly stat: Stat;
-  readonly cell: StoredCell | undefined;
-}
-
 /** A program that may write there can write anything. */
 function readContent(data: Buffer, name: string): Content {
   try {
     const content = JSON.parse(data.toString()) as Content;
     if (typeof content.text === "string") return content;
   } catch {
-    // Said below.
+    // It is not even JSON.
   }
   throw backendError(`the cell "${name}" was not written by Locktender.`, { name, retryable: false });
 }
 
-/** Longer than any request lasts: see below. */
+/** Longer than any request lasts: see `ZooKeeperCells`. */
 const REMOVED_AFTER_MS = 60_000;
 const MOST_ATTEMPTS = 20;
 /** So that what a visit lists stays short. */
@@ -50,12 +44,10 @@ const NOTHING = Buffer.alloc(0);
  */
 export class ZooKeeperCells implements CellStore {
   readonly #driver: ZooKeeperDriver;
-  readonly #acl: ZooKeeperSettings["acl"];
   readonly #removedAfterMs: number;
 
-  constructor(driver: ZooKeeperDriver, acl: ZooKeeperSettings["acl"], removedAfterMs = REMOVED_AFTER_MS) {
+  constructor(driver: ZooKeeperDriver, removedAfterMs = REMOVED_AFTER_MS) {
     this.#driver = driver;
-    this.#acl = acl;
     this.#removedAfterMs = removedAfterMs;
   }
 
@@ -75,7 +67,7 @@ export class ZooKeeperCells implements CellStore {
     return written.mzxid;
   }
 
-  /** Whatever is there. */
+  /** Writes it, whatever is there. */
   async #overwrite(session: Session, name: string, data: Buffer): Promise<Stat> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const written =
@@ -85,7 +77,7 @@ export class ZooKeeperCells implements CellStore {
     throw tooMany(name);
   }
 
-  /** Nothing if it is not as expected. */
+  /** `undefined` if it is not as expected, and nothing was written. */
   async #writeIf(name: string, data: Buffer, ifVersion: bigint | null): Promise<Stat | undefined> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const { session, found } = await againIfExpired(async () => {
@@ -109,24 +101,17 @@ export class ZooKeeperCells implements CellStore {
 
   /** `undefined` if another process has made it, or if its folder has vanished again. */
   async #make(session: Session, name: string, data: Buffer): Promise<Stat | undefined> {
-    const path = this.#path(name);
-    const make = () => session.client.send(create(path, data, this.#acl, MODE.persistent));
-    const made = make().catch(async (error: unknown) => {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      await session.makeRoot(path.slice(0, path.lastIndexOf("/")));
-      return make();
-    });
-    return (await made.catch(unless(ERROR.nodeExists, ERROR.noNode)))?.stat;
+    const made = session.make(this.#path(name), data, MODE.persistent);
+    return (await made.catch(unless(ERROR.noNode)))?.stat;
   }
 
-  async #find(session: Session, name: string): Promise<Found | undefined> {
-    const { client } = session;
+  async #find(
+    session: Session,
+    name: string,
+  ): Promise<{ readonly stat: Stat; readonly cell: StoredCell | undefined } | undefined> {
     const path = this.#path(name);
     // Our server may be behind the one that another process has just written to.
-    const [, read] = await Promise.all([
-      client.send(sync(path)),
-      client.send(getData(path, false)).catch(unless(ERROR.noNode)),
-    ]);
+    const [, read] = await Promise.all([session.client.send(sync(path)), session.find(path)]);
     if (read === undefined) return undefined;
     const { stat, data } = read;
     if (data.length === 0) return { stat, cell: undefined };
@@ -137,8 +122,8 @@ export class ZooKeeperCells implements CellStore {
 
   /** Unless it was changed again by then. */
   #removeLater(name: string, version: number): void {
-    this.#driver.timers.later(this.#removedAfterMs, () => {
-      this.#inBackground(({ client }) => client.send(removeIf(this.#path(name), version)));
+    this.#driver.claims.timers.later(this.#removedAfterMs, () => {
+      this.#inBackground(({ client }) => client.send(remove(this.#path(name), version)));
     });
   }
 
@@ -155,9 +140,9 @@ export class ZooKeeperCells implements CellStore {
   }
 
   async #judge(client: Session["client"], path: string, serverMs: number): Promise<void> {
-    const { stat, data } = await client.send(getData(path, false));
+    const { stat, data } = await client.send(getData(path));
     if (data.length === 0) {
-      if (isOver(stat, this.#removedAfterMs, serverMs)) await client.send(removeIf(path, stat.version));
+      if (isOver(stat, this.#removedAfterMs, serverMs)) await client.send(remove(path, stat.version));
       return;
     }
     const { keepMs } = readContent(data, path);

@@ -1,13 +1,13 @@
-import type { ClaimRequest } from "../../core/backend.js";
+import type { ClaimRequest, Force, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import { metadataOf } from "../../engine-kit/claim-metadata.js";
-import { OwnClaim } from "../session-queue/own-claims.js";
-import type { Timers } from "../session-queue/timers.js";
-import { isRefusal, refusal, refusalCode } from "./errors.js";
-import { claimNode, encodeName, type ListedNode } from "./names.js";
-import { type Acl, type Created, create, ERROR, getData, MODE, multi, setData } from "./protocol.js";
-import type { Session } from "./session.js";
+import { forceIn, metadataOf, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
+import { OwnClaim } from "../session-queue/claims.js";
+import { refusal, refusalCode, unless } from "./errors.js";
+import { claimNode, encodeName, type ListedNode } from "./keys.js";
+import { type Created, create, ERROR, getData, MODE, multi, remove, setData } from "./messages.js";
+import type { ZooKeeperSettings } from "./options.js";
+import { noticePrefix, type Session } from "./session.js";
 
 export function parentOf(root: string, name: string): string {
   return `${root}/${encodeName(name)}`;
@@ -38,17 +38,12 @@ export class ZooKeeperClaim extends OwnClaim {
     this.parent = parentOf(root, request.name);
   }
 
-  /** The path to create it at; the servers add its sequence. */
-  get creation(): string {
-    return `${this.parent}/${claimNode(this.id, this.weight, this.capacity)}`;
-  }
-
   get path(): string {
     return `${this.parent}/${this.node}`;
   }
 
   remainingMs(askedMs: number, atMostMs = Infinity): number {
-    const untilMs = Math.min(this.session.trustedUntilMs, this.#endsMs);
+    const untilMs = Math.min(this.session.client.trustedUntilMs, this.#endsMs);
     return Math.min(Math.max(0, untilMs - askedMs), atMostMs);
   }
 
@@ -63,48 +58,11 @@ export class ZooKeeperClaim extends OwnClaim {
    */
   value(request: ClaimRequest): Buffer {
     const { grantedAtMs, session } = this;
-    const { bell: notify, timeoutMs: ttl } = session;
+    const { noticePath: notify, client } = session;
+    const ttl = client.timeoutMs;
     const shown = this.waited && grantedAtMs !== undefined;
     const granted = shown ? Math.round(grantedAtMs - this.#cameMs) : undefined;
     return Buffer.from(JSON.stringify({ ...metadataOf(request), notify, bell: notify, ttl, granted }));
-  }
-}
-
-const WRITTEN_AFTER_MS = 100;
-
-/**
- * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot
- * lock it would double what a grant costs.
- */
-export class HeldSinceWriter {
-  readonly #timers: Timers;
-  readonly #waiting = new Map<ZooKeeperClaim, ClaimRequest>();
-  #armed = false;
-
-  constructor(timers: Timers) {
-    this.#timers = timers;
-  }
-
-  later(claim: ZooKeeperClaim, request: ClaimRequest): void {
-    // One timer for all, also if those that it was set for have gone.
-    if (!this.#armed) this.#timers.later(WRITTEN_AFTER_MS, () => this.#write());
-    this.#armed = true;
-    this.#waiting.set(claim, request);
-  }
-
-  forget(claim: ZooKeeperClaim): void {
-    this.#waiting.delete(claim);
-  }
-
-  #write(): void {
-    this.#armed = false;
-    for (const [claim, request] of this.#waiting) {
-      if (claim.left) continue;
-      claim.written = claim.value(request);
-      // No answer waits for it, and nothing depends on it.
-      claim.session.client.send(setData(claim.path, claim.written)).catch(() => undefined);
-    }
-    this.#waiting.clear();
   }
 }
 
@@ -114,11 +72,11 @@ const MOST_PARENTS = 10_000;
 
 /** Makes the nodes of claims, and remembers which names have a node already. */
 export class CreateClaim {
-  readonly #acl: readonly Acl[];
+  readonly #settings: ZooKeeperSettings;
   readonly #parents = new Set<string>();
 
-  constructor(acl: readonly Acl[]) {
-    this.#acl = acl;
+  constructor(settings: ZooKeeperSettings) {
+    this.#settings = settings;
   }
 
   /** Creates the node, and reads the queue after it: two requests that are sent together. */
@@ -158,7 +116,7 @@ export class CreateClaim {
     const queue = await session.queues.read(parent);
     const own = queue.find(({ id }) => id === claim.id);
     if (own !== undefined) {
-      const { stat } = await session.client.send(getData(`${parent}/${own.node}`, false));
+      const { stat } = await session.client.send(getData(`${parent}/${own.node}`));
       claim.node = own.node;
       claim.ticket = stat.czxid;
     }
@@ -166,33 +124,29 @@ export class CreateClaim {
     return own !== undefined;
   }
 
-  #node(claim: ZooKeeperClaim, value: Buffer) {
-    return create(claim.creation, value, this.#acl, MODE.ephemeralSequential);
+  /** The servers add its sequence to the path. */
+  #node({ parent, id, weight, capacity }: ZooKeeperClaim, value: Buffer) {
+    const path = `${parent}/${claimNode(id, weight, capacity)}`;
+    return create(path, value, this.#settings.acl, MODE.ephemeralSequential);
   }
 
   async #create(claim: ZooKeeperClaim, value: Buffer): Promise<Created | undefined> {
-    try {
-      return await claim.session.client.send(this.#node(claim, value));
-    } catch (error) {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      // Containers vanish when they were empty for a while.
-      this.#parents.delete(claim.parent);
-      return undefined;
-    }
+    const created = await claim.session.client.send(this.#node(claim, value)).catch(unless(ERROR.noNode));
+    // Containers vanish when they were empty for a while.
+    if (created === undefined) this.#parents.delete(claim.parent);
+    return created;
   }
 
   /** The name's container and the claim in it, or neither. */
   async #createBoth(claim: ZooKeeperClaim, value: Buffer): Promise<Created | undefined> {
     const { session, parent } = claim;
-    const container = create(parent, NOTHING, this.#acl, MODE.container);
+    const container = create(parent, NOTHING, this.#settings.acl, MODE.container);
     const [made, added] = await session.client.send(multi([container, this.#node(claim, value)]));
     // Of the second part only the path is told; but all parts are one change, and have its number.
-    if (made?.created !== undefined && added?.path !== undefined) {
-      return { path: added.path, stat: made.created.stat };
-    }
+    if (made?.stat !== undefined && added?.path !== undefined) return { path: added.path, stat: made.stat };
     const code = made?.error || added?.error || ERROR.connectionLoss;
     if (code === ERROR.nodeExists) this.#remember(parent);
-    else if (code === ERROR.noNode) await session.makeRoot();
+    else if (code === ERROR.noNode) await session.make(this.#settings.root);
     else throw refusal(code, parent);
     return undefined;
   }
@@ -203,4 +157,88 @@ export class CreateClaim {
     const [oldest] = this.#parents;
     if (this.#parents.size > MOST_PARENTS && oldest !== undefined) this.#parents.delete(oldest);
   }
+}
+
+/** How long a claim that is gone can still learn why. */
+const KEPT_MS = 60_000;
+/** The newest ones are kept; a process that has not read one by then learns only that its claim is gone. */
+const MOST_NOTICES = 50;
+
+interface Notice extends Partial<Force> {
+  readonly id: string;
+}
+
+/** Why claims of ours are gone: as other processes wrote it into our nodes for notices, and what became of our sessions. */
+export class GoneReasons {
+  readonly #byId = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
+  readonly #onForced: (id: string, gone: Gone) => void;
+
+  constructor(onForced: (id: string, gone: Gone) => void) {
+    this.#onForced = onForced;
+  }
+
+  add(id: string, gone: Gone): void {
+    const atMs = nowMs();
+    // The oldest come first.
+    for (const [old, { untilMs }] of this.#byId) {
+      if (untilMs > atMs) break;
+      this.#byId.delete(old);
+    }
+    this.#byId.set(id, { gone, untilMs: atMs + KEPT_MS });
+  }
+
+  of(id: string): Gone | undefined {
+    return this.#byId.get(id)?.gone;
+  }
+
+  /** Reads the notices for a session; what is new is told. */
+  async read(session: Session): Promise<void> {
+    for (const { id, ...force } of parseNotices(await session.readNotices())) {
+      if (this.#byId.has(id)) continue;
+      const gone: Gone = { state: "gone", loss: "forced", ...forceIn(force) };
+      this.add(id, gone);
+      this.#onForced(id, gone);
+    }
+  }
+}
+
+/** Takes a claim away, and writes a notice for its process in the same step. */
+export async function takeAway(
+  session: Session,
+  root: string,
+  claim: { readonly name: string; readonly id: string },
+  force: Force,
+): Promise<boolean> {
+  const { client, queues } = session;
+  const parent = parentOf(root, claim.name);
+  const victim = (await queues.latest(parent)).find(({ id }) => id === claim.id);
+  if (victim === undefined) return false;
+  const path = `${parent}/${victim.node}`;
+  const read = await session.find(path);
+  if (read === undefined) return false;
+  const { notify } = readMetadata(parsed(read.data.toString()));
+  // A program that may make a claim must not have us write elsewhere, where we may be allowed to and it is not.
+  const noticePath = notify?.startsWith(noticePrefix(root)) ? notify : undefined;
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    const found = noticePath && (await session.find(noticePath));
+    if (!noticePath || !found) return session.remove(path);
+    const notice: Notice = { id: claim.id, ...force };
+    const data = Buffer.from(JSON.stringify([...parseNotices(found.data), notice].slice(-MOST_NOTICES)));
+    const telling = setData(noticePath, data, found.stat.version);
+    const [told, removed] = await client.send(multi([telling, remove(path)]));
+    if (removed?.error === 0) return true;
+    if (removed?.error === ERROR.noNode) return false;
+    // Another process has written a notice meanwhile, or the process of the claim is gone.
+    const code = told?.error ?? ERROR.connectionLoss;
+    if (code !== ERROR.badVersion && code !== ERROR.noNode) throw refusal(code, noticePath);
+  }
+  throw backendError(`too many processes take away "${claim.name}" at once.`, {
+    name: claim.name,
+    retryable: true,
+  });
+}
+
+function parseNotices(data: Buffer): readonly Notice[] {
+  const notices = parsed(data.toString());
+  return Array.isArray(notices) ? notices.filter((notice) => typeof notice?.id === "string") : [];
 }

@@ -1,13 +1,12 @@
 import { randomInt } from "node:crypto";
-import { nowMs, type Sent } from "../../core/clock.js";
+import { lookForSleepMs, nowMs, type Sent } from "../../core/clock.js";
 import type { LockError } from "../../core/errors.js";
 import { startTimer } from "../../core/timer.js";
 import { describeHosts } from "../../engine-kit/url.js";
 import { closedError, refusal, refusalCode, unreachable } from "./errors.js";
+import { closeSession, ERROR, type Handshake, type Request } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { closeSession, ERROR, type Handshake, type Request } from "./protocol.js";
-import { SessionTrust } from "./session-trust.js";
-import { Wire, type WireEvents } from "./wire.js";
+import { Wire } from "./wire.js";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 500;
@@ -38,7 +37,7 @@ export class Client {
   readonly #password: Buffer;
   readonly #trust: SessionTrust;
   readonly #watches = new Map<string, Set<OnChange>>();
-  #events: ClientEvents | undefined;
+  events: ClientEvents | undefined;
   #wire: Wire | undefined;
   #lastZxid = 0n;
   #server: number;
@@ -72,7 +71,7 @@ export class Client {
     const { hosts } = settings.address;
     const deadlineMs = nowMs() + settings.timeoutMs;
     const handshake = { lastZxid: 0n, timeoutMs: askedMs, sessionId: 0n, password: Buffer.alloc(16) };
-    // Not all clients to the same one.
+    // So that not all clients are at the same server.
     const first = randomInt(hosts.length);
     let failure = unreachable(describeHosts(settings.address), "no answer in time.");
     for (let attempt = 0; attempt < hosts.length; attempt++) {
@@ -80,23 +79,17 @@ export class Client {
       const host = hosts[server % hosts.length];
       const limitMs = (deadlineMs - nowMs()) / (hosts.length - attempt);
       if (host === undefined || limitMs <= 0) break;
-      // Events may come before the client is there to take them.
-      const relay = new Relay();
       try {
-        const opened = await Wire.open(settings, host, handshake, limitMs, relay);
+        const opened = await Wire.open(settings, host, handshake, limitMs);
         if (opened === undefined) continue;
         const client = new Client(settings, opened.session, server, opened.sent);
-        client.#attach(opened.wire, relay);
+        client.#attach(opened.wire);
         return client;
       } catch (error) {
         failure = error as LockError;
       }
     }
     throw failure;
-  }
-
-  set events(events: ClientEvents) {
-    this.#events = events;
   }
 
   get gone(): boolean {
@@ -152,15 +145,14 @@ export class Client {
     this.#end(closedError());
   }
 
-  #attach(wire: Wire, relay: Relay): void {
+  #attach(wire: Wire): void {
     this.#wire = wire;
-    relay.events = {
+    wire.listen({
       answered: (sent) => this.#trust.answered(sent),
       proven: (sent) => this.#trust.proven(sent),
       changed: (path, deleted) => this.#changed(path, deleted),
       lost: (error) => this.#lost(wire, error),
-    };
-    if (wire.failure !== undefined) this.#lost(wire, wire.failure);
+    });
   }
 
   #changed(path: string, deleted: boolean): void {
@@ -195,7 +187,6 @@ export class Client {
       const restMs = lostMs + this.timeoutMs - nowMs();
       if (restMs <= 0) break;
       const host = hosts[++this.#server % hosts.length];
-      const relay = new Relay();
       const handshake = {
         lastZxid: this.#lastZxid,
         timeoutMs: this.timeoutMs,
@@ -205,7 +196,7 @@ export class Client {
       try {
         if (host === undefined) break;
         const limitMs = Math.min(restMs, this.#settings.timeoutMs, Math.max(100, this.timeoutMs / 4));
-        const opened = await Wire.open(this.#settings, host, handshake, limitMs, relay);
+        const opened = await Wire.open(this.#settings, host, handshake, limitMs);
         if (opened === undefined) break;
         if (this.#over !== undefined) {
           opened.wire.close(closedError());
@@ -218,9 +209,9 @@ export class Client {
         }
         this.#trust.attached(opened.sent);
         this.#attachedMs = nowMs();
-        this.#attach(opened.wire, relay);
+        this.#attach(opened.wire);
         for (const { attached } of [...this.#waiting]) attached();
-        this.#events?.reattached();
+        this.events?.reattached();
         return;
       } catch (error) {
         // One server that is down says nothing of the others.
@@ -242,24 +233,7 @@ export class Client {
     this.#watches.clear();
     this.#wire?.close(error);
     this.#wire = undefined;
-    this.#events?.gone();
-  }
-}
-
-/** Where the events of a wire go is known only when it stands. */
-class Relay implements WireEvents {
-  events: WireEvents | undefined;
-  answered(sent: Sent): void {
-    this.events?.answered(sent);
-  }
-  proven(sent: Sent): void {
-    this.events?.proven(sent);
-  }
-  changed(path: string, deleted: boolean): void {
-    this.events?.changed(path, deleted);
-  }
-  lost(error: LockError): void {
-    this.events?.lost(error);
+    this.events?.gone();
   }
 }
 
@@ -267,4 +241,57 @@ class Relay implements WireEvents {
 function pause(rounds: number): Promise<void> {
   const ms = Math.min(FIRST_PAUSE_MS * 2 ** (rounds - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
   return new Promise((resolve) => void startTimer(resolve, ms).unref());
+}
+
+/**
+ * Until when a session may be trusted to be alive. Servers answer pings and reads by themselves, also when they
+ * are cut off from their leader, so only an acknowledged write counts, from the moment of its sending. And the
+ * leader hears of a session only from the server that it is connected to, in the answers to its own pings: every
+ * half tick, and a session lasts at least two ticks. So what it surely has heard of is what that server had
+ * answered a quarter of the timeout before the write was sent, and from the sending of that the session lasts for
+ * its timeout. The wire sees to it that this is at most another twelfth earlier, so two thirds are left.
+ */
+export class SessionTrust {
+  readonly #timeoutMs: number;
+  #deadlineMs = -Infinity;
+  /** How long the machine had slept when the write that counts was sent. */
+  #sleptMs = 0;
+  /** What the leader itself was asked: to make the session, or to take it over to another server. */
+  #attached: Sent = { atMs: -Infinity, sleptMs: 0 };
+  /** What was answered since then, and when, the oldest first. */
+  readonly #answered: { readonly sent: Sent; readonly atMs: number }[] = [];
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** On our monotonic clock, which stands still while the machine sleeps: that brings it nearer. */
+  get deadlineMs(): number {
+    return this.#deadlineMs - (lookForSleepMs() - this.#sleptMs);
+  }
+
+  attached(sent: Sent): void {
+    this.#attached = sent;
+    this.#answered.length = 0;
+  }
+
+  /** Anything that was sent then has been answered. */
+  answered(sent: Sent, atMs = nowMs()): void {
+    const answered = this.#answered;
+    // Of a busy connection not all of it is remembered.
+    if (sent.atMs - (answered.at(-1)?.sent.atMs ?? -Infinity) < this.#timeoutMs / 100) return;
+    answered.push({ sent, atMs });
+    while ((answered[0]?.sent.atMs ?? Infinity) < atMs - this.#timeoutMs) answered.shift();
+  }
+
+  /** A write that was sent then has been acknowledged. */
+  proven({ atMs, sleptMs }: Sent): void {
+    const heardByMs = atMs - this.#timeoutMs / 4;
+    const heard = this.#answered.findLast((one) => one.atMs <= heardByMs)?.sent ?? this.#attached;
+    const livesUntilMs = heard.atMs + this.#timeoutMs - (sleptMs - heard.sleptMs);
+    const untilMs = Math.min(atMs + (this.#timeoutMs * 2) / 3, livesUntilMs);
+    if (untilMs + sleptMs <= this.#deadlineMs + this.#sleptMs) return;
+    this.#deadlineMs = untilMs;
+    this.#sleptMs = sleptMs;
+  }
 }

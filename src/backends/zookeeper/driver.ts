@@ -1,5 +1,4 @@
 import type { ClaimRequest, Gone, Renewal, RenewRequest } from "../../core/backend.js";
-import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import {
   type Blocked,
@@ -7,33 +6,37 @@ import {
   type Look,
   type QueueDriver,
   refusalOf,
+  renewalOf,
   renewEach,
-  SessionQueue,
-} from "../session-queue/session-queue.js";
-import { CreateClaim, HeldSinceWriter, sessionFor, ZooKeeperClaim } from "./claim.js";
+} from "../session-queue/backend.js";
+import { OwnClaims } from "../session-queue/claims.js";
+import { CreateClaim, GoneReasons, sessionFor, ZooKeeperClaim } from "./claim.js";
 import { againIfExpired, unless } from "./errors.js";
-import { GoneReasons } from "./force.js";
-import type { ListedNode } from "./names.js";
+import type { ListedNode } from "./keys.js";
+import { ERROR, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { ERROR, remove, setData } from "./protocol.js";
 import { aheadOf, watchBlockers } from "./queue-view.js";
 import { type Session, Sessions } from "./session.js";
+
+/**
+ * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot lock it
+ * would double what a grant costs.
+ */
+const SHOWN_AFTER_MS = 100;
 
 /** How the claims of one connection are made, looked at, granted, kept and removed on ZooKeeper. */
 export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> {
   readonly root: string;
   readonly sessions: Sessions;
-  readonly queue = new SessionQueue<ZooKeeperClaim, ListedNode>(this);
-  readonly timers = this.queue.releases.timers;
+  readonly claims = new OwnClaims<ZooKeeperClaim>(this);
   readonly #creation: CreateClaim;
-  readonly #heldSince = new HeldSinceWriter(this.timers);
-  readonly #goneReasons = new GoneReasons((id, gone) => this.queue.claims.lost(id, gone));
+  readonly #goneReasons = new GoneReasons((id, gone) => this.claims.lost(id, gone));
 
   constructor(settings: ZooKeeperSettings) {
     this.root = settings.root;
-    this.#creation = new CreateClaim(settings.acl);
+    this.#creation = new CreateClaim(settings);
     this.sessions = new Sessions(settings, {
-      bell: (session) => this.#readForced(session),
+      noticed: (session) => this.#readNotices(session),
       reattached: (session) => this.#reattached(session),
       gone: (session) => this.#sessionGone(session),
     });
@@ -58,13 +61,11 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   async look(claim: ZooKeeperClaim, request: ClaimRequest): Promise<Look<ListedNode> | undefined> {
     const { session, parent } = claim;
     const value = claim.value(request);
-    const changing = claim.written !== undefined && value.equals(claim.written) ? undefined : value;
     const reading = session.queues.read(parent);
-    if (changing !== undefined) {
-      await Promise.all([reading, session.client.send(setData(claim.path, changing))]).catch(
-        unless(ERROR.noNode),
-      );
-      claim.written = changing;
+    if (claim.written === undefined || !value.equals(claim.written)) {
+      const writing = session.client.send(setData(claim.path, value));
+      await Promise.all([reading, writing]).catch(unless(ERROR.noNode));
+      claim.written = value;
     }
     const ahead = this.#aheadOf(claim, await reading);
     return ahead && { ahead };
@@ -74,7 +75,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   #aheadOf(claim: ZooKeeperClaim, queue: readonly ListedNode[]): readonly ListedNode[] | undefined {
     const found = aheadOf(queue, claim);
     for (const { node } of found?.orphans ?? []) {
-      claim.session.client.send(remove(`${claim.parent}/${node}`)).catch(() => undefined);
+      claim.session.remove(`${claim.parent}/${node}`).catch(() => undefined);
     }
     return found?.ahead;
   }
@@ -89,13 +90,20 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
 
   async grant(claim: ZooKeeperClaim, request: ClaimRequest): Promise<true> {
     const { session, waited, fixed, minHoldMs } = claim;
+    const { trustedUntilMs, timeoutMs } = session.client;
     const ownClock = fixed || minHoldMs > 0;
     // A claim that is granted at once was just written; one that waited may have to rely on an old write.
-    if (waited && (ownClock || session.trustedUntilMs - nowMs() < session.timeoutMs / 3))
-      await session.beat();
+    if (waited && (ownClock || trustedUntilMs - nowMs() < timeoutMs / 3)) await session.beat();
     claim.grant(request.ttlMs);
-    if (waited) this.#heldSince.later(claim, request);
+    if (waited) this.claims.timers.later(SHOWN_AFTER_MS, () => this.#showGrant(claim, request));
     return true;
+  }
+
+  #showGrant(claim: ZooKeeperClaim, request: ClaimRequest): void {
+    if (claim.left || !this.claims.has(claim)) return;
+    claim.written = claim.value(request);
+    // No answer waits for it, and nothing depends on it.
+    claim.session.client.send(setData(claim.path, claim.written)).catch(() => undefined);
   }
 
   async isThere({ session, path }: ZooKeeperClaim): Promise<boolean> {
@@ -106,8 +114,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     if (claim.session.gone) return false;
     if (claim.doubtful) await this.#creation.find(claim);
     if (claim.node === undefined) return false;
-    const removed = claim.session.client.send(remove(claim.path)).then(() => true);
-    return (await removed.catch(unless(ERROR.noNode))) ?? false;
+    return claim.session.remove(claim.path);
   }
 
   /** See `#reattached`. */
@@ -123,10 +130,6 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     return this.#goneReasons.of(id) ?? { state: "gone", loss: "taken" };
   }
 
-  forgotten(claim: ZooKeeperClaim): void {
-    this.#heldSince.forget(claim);
-  }
-
   /** All claims that are renewed in one turn share one write, one look at what is there, and one at each queue. */
   async renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const askedMs = nowMs();
@@ -134,38 +137,36 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   }
 
   async #renewOne(request: RenewRequest, askedMs: number): Promise<Renewal> {
-    const { queue } = this;
-    const claim = queue.claims.current(request);
+    const { claims } = this;
+    const claim = claims.current(request);
     if (claim === undefined) return this.goneOf(request.id);
-    const { session, weight, capacity } = claim;
-    if (session.gone) return queue.goneAfter(claim);
+    const { session } = claim;
+    if (session.gone) return claims.goneAfter(claim);
     // A granted claim stays granted, so only waiters have to ask which claims are ahead.
     const reading = claim.grantedAtMs === undefined ? session.queues.read(claim.parent) : undefined;
     const [there, listed] = await Promise.all([session.look(), reading]);
     const ahead = listed === undefined ? [] : this.#aheadOf(claim, listed);
-    if (!there.has(claim.path) || ahead === undefined) return queue.goneAfter(claim);
+    if (!there.has(claim.path) || ahead === undefined) return claims.goneAfter(claim);
     const remainingMs = claim.remainingMs(askedMs, listed === undefined ? Infinity : request.ttlMs);
-    return worthWatching(ahead, weight, capacity).length > 0
-      ? { state: "waiting", remainingMs, changeInMs: Infinity }
-      : { state: "held", remainingMs };
+    return renewalOf(claim, ahead, remainingMs);
   }
 
-  #readForced(session: Session): void {
+  #readNotices(session: Session): void {
     this.#goneReasons.read(session).catch(() => undefined);
   }
 
   /** Claims that could not be removed are removed now; and the waiters ask again, because the watches are gone. */
   #reattached(session: Session): void {
-    const { claims, releases } = this.queue;
-    this.#readForced(session);
+    const { claims } = this;
+    this.#readNotices(session);
     for (const claim of claims.of(session)) {
-      if (claim.unwanted) releases.remove(claim).catch(() => undefined);
+      if (claim.unwanted) claims.remove(claim).catch(() => undefined);
       else if (claim.grantedAtMs === undefined) claims.notify(claim);
     }
   }
 
   #sessionGone(session: Session): void {
-    const { claims } = this.queue;
+    const { claims } = this;
     const gone: Gone = { state: "gone", loss: "session" };
     for (const claim of claims.of(session)) {
       this.#goneReasons.add(claim.id, gone);
@@ -174,9 +175,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     }
   }
 
-  async close(): Promise<void> {
-    this.timers.close();
-    const inUse = this.queue.claims.sessionsInUse();
-    await this.sessions.close((session) => inUse.has(session));
+  close(inUse: ReadonlySet<Session>): Promise<void> {
+    return this.sessions.close(inUse);
   }
 }

@@ -1,53 +1,44 @@
 import { asError, backendError, LockError } from "../../core/errors.js";
 import { plainText } from "../../core/plain-text.js";
 import { tlsAdvice } from "../../engine-kit/tls.js";
-import { ERROR } from "./protocol.js";
+import { ERROR } from "./messages.js";
 
 /** On how many sessions one request may be tried, each of which turns out to be over. */
 const MOST_SESSIONS = 3;
 
-const NAMES: ReadonlyMap<number, string> = new Map([
-  [-6, "Unimplemented"],
-  [-8, "BadArguments"],
-  [ERROR.connectionLoss, "ConnectionLoss"],
-  [ERROR.noNode, "NoNode"],
-  [ERROR.noAuth, "NoAuth"],
-  [ERROR.badVersion, "BadVersion"],
-  [-108, "NoChildrenForEphemerals"],
-  [ERROR.nodeExists, "NodeExists"],
-  [ERROR.sessionExpired, "SessionExpired"],
-  [-114, "InvalidACL"],
-  [ERROR.authFailed, "AuthFailed"],
-  [ERROR.sessionMoved, "SessionMoved"],
-  [ERROR.authRequired, "SessionClosedRequireAuth"],
-  [-125, "QuotaExceeded"],
-  [-127, "Throttled"],
-]);
+const PASSES = true;
+const STAYS = false;
 
-const ADVICE: ReadonlyMap<number, string> = new Map([
-  [-6, "ZooKeeper 3.6 or later is needed."],
+/** The codes of refusals. What passes may go differently the next time, without any change of settings. */
+const MEANING: ReadonlyMap<number, readonly [name: string, passes: boolean, advice?: string]> = new Map([
+  [-6, ["Unimplemented", STAYS, "ZooKeeper 3.6 or later is needed."]],
+  [-8, ["BadArguments", STAYS]],
+  [ERROR.connectionLoss, ["ConnectionLoss", PASSES]],
+  [ERROR.noNode, ["NoNode", PASSES]],
   [
     ERROR.noAuth,
-    "Check the user name and the password, and the rights that docs/engines/zookeeper.md lists.",
+    [
+      "NoAuth",
+      STAYS,
+      "Check the user name and the password, and the rights that docs/engines/zookeeper.md lists.",
+    ],
   ],
-  [ERROR.authFailed, "The servers do not take these credentials."],
-  [-114, "The option acl says creator, but the url has no user and password."],
-  [ERROR.authRequired, "The servers want a user: zookeeper://user:password@host."],
-  [-108, "Something in the way of the prefix is an ephemeral node."],
+  [ERROR.badVersion, ["BadVersion", PASSES]],
+  [-108, ["NoChildrenForEphemerals", STAYS, "Something in the way of the prefix is an ephemeral node."]],
+  [ERROR.nodeExists, ["NodeExists", PASSES]],
+  [ERROR.sessionExpired, ["SessionExpired", PASSES]],
+  [-114, ["InvalidACL", STAYS, "The option acl says creator, but the url has no user and password."]],
+  [ERROR.authFailed, ["AuthFailed", STAYS, "The servers do not take these credentials."]],
+  [ERROR.sessionMoved, ["SessionMoved", PASSES]],
+  [
+    ERROR.authRequired,
+    ["SessionClosedRequireAuth", STAYS, "The servers want a user: zookeeper://user:password@host."],
+  ],
+  [-125, ["QuotaExceeded", STAYS]],
+  [-127, ["Throttled", PASSES]],
 ]);
 
-/** It may go differently the next time, without any change of settings. */
-const PASSING: ReadonlySet<number> = new Set([
-  ERROR.connectionLoss,
-  ERROR.sessionExpired,
-  ERROR.sessionMoved,
-  ERROR.noNode,
-  ERROR.nodeExists,
-  ERROR.badVersion,
-  -127,
-]);
-
-/** What a server said no with. */
+/** The code that a server has refused with. */
 class Refusal extends Error {
   constructor(
     readonly code: number,
@@ -58,10 +49,9 @@ class Refusal extends Error {
 }
 
 export function refusal(code: number, where: string): LockError {
-  const name = NAMES.get(code) ?? `error ${code}`;
-  const advice = ADVICE.get(code);
+  const [name, passes, advice] = MEANING.get(code) ?? [`error ${code}`, STAYS];
   return backendError(`ZooKeeper at ${where}: ${name}${advice === undefined ? "" : `. ${advice}`}`, {
-    retryable: PASSING.has(code),
+    retryable: passes,
     cause: new Refusal(code, name),
   });
 }
@@ -69,29 +59,20 @@ export function refusal(code: number, where: string): LockError {
 /** The root of the tree is always there: a server that misses it will not get it by being asked again. */
 export function noTree(path: string, error: unknown): LockError {
   const { message } = error as LockError;
-  return backendError(
-    `${message}, for "${path}", which needs nothing above it. Is this a ZooKeeper server?`,
-    {
-      retryable: false,
-      cause: error,
-    },
-  );
+  const text = `${message}, for "${path}", which needs nothing above it. Is this a ZooKeeper server?`;
+  return backendError(text, { retryable: false, cause: error });
 }
 
-/** The number that a server has refused with, if it was one. */
+/** `undefined` if no server has refused it. */
 export function refusalCode(error: unknown): number | undefined {
   const cause = error instanceof LockError ? error.cause : undefined;
   return cause instanceof Refusal ? cause.code : undefined;
 }
 
-export function isRefusal(error: unknown, code: number): boolean {
-  return refusalCode(error) === code;
-}
-
-/** Runs on if it was this refusal; anything else is thrown. */
-export function unless(...codes: readonly number[]): (error: unknown) => undefined {
+/** Runs on if it was one of these refusals; anything else is thrown. */
+export function unless(...codes: readonly (number | undefined)[]): (error: unknown) => undefined {
   return (error) => {
-    if (!codes.some((code) => isRefusal(error, code))) throw error;
+    if (!codes.includes(refusalCode(error))) throw error;
   };
 }
 
@@ -104,7 +85,7 @@ export function unreachable(where: string, problem: string, cause?: unknown): Lo
 }
 
 /** It was written to a connection whose other end was closed already. */
-export function reachedNoServer(error: unknown): boolean {
+function reachedNoServer(error: unknown): boolean {
   const cause = error instanceof LockError ? error.cause : undefined;
   return cause instanceof Error && "code" in cause && cause.code === "EPIPE";
 }
@@ -118,10 +99,8 @@ export function failed(where: string, error: unknown): LockError {
   }
   const forTls = tlsAdvice(message);
   if (forTls === undefined) return unreachable(where, message, error);
-  return backendError(`ZooKeeper at ${where}: ${message.replace(/\.$/, "")}. ${forTls.advice}`, {
-    retryable: forTls.passes,
-    cause: error,
-  });
+  const text = `ZooKeeper at ${where}: ${message.replace(/\.$/, "")}. ${forTls.advice}`;
+  return backendError(text, { retryable: forTls.passes, cause: error });
 }
 
 export function closedError(): LockError {
@@ -132,17 +111,17 @@ export function closedError(): LockError {
  * A session that turns out to be over leaves nothing: the next one is asked, or a claim is known to be gone. And
  * what was written to a connection that the server had closed long before, while we did not run, reached no server.
  */
-export async function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
+export function againIfExpired<T>(act: () => Promise<T>): Promise<T> {
   return againIf((error) => isExpired(error) || reachedNoServer(error), act);
 }
 
 /** For what must not be done twice: requests that were sent before on such a connection may have been executed. */
-export async function againIfRefused<T>(act: () => Promise<T>): Promise<T> {
+export function againIfRefused<T>(act: () => Promise<T>): Promise<T> {
   return againIf(isExpired, act);
 }
 
 function isExpired(error: unknown): boolean {
-  return isRefusal(error, ERROR.sessionExpired);
+  return refusalCode(error) === ERROR.sessionExpired;
 }
 
 async function againIf<T>(isFutile: (error: unknown) => boolean, act: () => Promise<T>): Promise<T> {

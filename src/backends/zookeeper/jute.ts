@@ -116,7 +116,6 @@ export function messageLength(bytes: Buffer): number {
   return length;
 }
 
-/** What was received is no message of ZooKeeper. */
 export function notZooKeeper(): Error {
   return new Error("this does not speak ZooKeeper's language.");
 }

@@ -5,14 +5,13 @@ import { readTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "../.
 import {
   type Address,
   duration,
-  type ParameterTable,
   parseAddress,
   text,
   type UrlForm,
   withParameters,
 } from "../../engine-kit/url.js";
-import { isNodeName } from "./names.js";
-import { type Acl, CREATOR_ACL, OPEN_ACL } from "./protocol.js";
+import { isNodeName } from "./keys.js";
+import { type Acl, CREATOR_ACL, OPEN_ACL } from "./messages.js";
 
 export interface ZooKeeperOptions {
   /** `zookeeper://user:password@h1:2181,h2/chroot`, or `zookeepers://` with TLS. */
@@ -50,15 +49,6 @@ export const KNOWN: ReadonlySet<string> = new Set<string>([
   "ttl",
   "acl",
 ] satisfies (keyof ZooKeeperOptions)[]);
-const PARAMETERS: ParameterTable = {
-  honoured: {
-    ...TLS_PARAMETERS,
-    prefix: text("prefix"),
-    timeout: duration("timeout"),
-    acl: text("acl"),
-  },
-  withoutEffect: [],
-};
 const FORM: UrlForm = {
   engine: "zookeeper",
   ports: new Map([
@@ -66,7 +56,10 @@ const FORM: UrlForm = {
     ["zookeepers", 2281],
   ]),
   expected: "zookeeper://h1:2181,h2/chroot or zookeepers://",
-  parameters: PARAMETERS,
+  parameters: {
+    honoured: { ...TLS_PARAMETERS, prefix: text("prefix"), timeout: duration("timeout"), acl: text("acl") },
+    withoutEffect: [],
+  },
 };
 
 export function readZooKeeperOptions(given: ZooKeeperOptions): ZooKeeperSettings {

@@ -1,9 +1,8 @@
 import { worthWatching } from "../../core/claim.js";
-import type { Blocked } from "../session-queue/session-queue.js";
-import type { Client } from "./client.js";
+import type { Blocked } from "../session-queue/backend.js";
 import { unless } from "./errors.js";
-import { type ListedNode, numbersAreUsedUp, readClaims } from "./names.js";
-import { ERROR, getChildren, getData, sync } from "./protocol.js";
+import { type ListedNode, numbersAreUsedUp, readClaims } from "./keys.js";
+import { ERROR, getChildren, sync } from "./messages.js";
 import type { Session } from "./session.js";
 
 /**
@@ -11,12 +10,12 @@ import type { Session } from "./session.js";
  * sent before; callers that come while one is under way share the next.
  */
 export class QueueViews {
-  readonly #client: Client;
+  readonly #session: Session;
   readonly #running = new Map<string, Promise<readonly ListedNode[]>>();
   readonly #next = new Map<string, Promise<readonly ListedNode[]>>();
 
-  constructor(client: Client) {
-    this.#client = client;
+  constructor(session: Session) {
+    this.#session = session;
   }
 
   read(parent: string): Promise<readonly ListedNode[]> {
@@ -35,7 +34,7 @@ export class QueueViews {
 
   /** What other processes have done before this, too: their servers may be ahead of ours. */
   async latest(parent: string): Promise<readonly ListedNode[]> {
-    const syncing = this.#client.send(sync(parent));
+    const syncing = this.#session.client.send(sync(parent));
     const [, queue] = await Promise.all([syncing, this.#list(parent)]);
     return queue;
   }
@@ -47,7 +46,7 @@ export class QueueViews {
   }
 
   async #list(parent: string): Promise<readonly ListedNode[]> {
-    const nodes = await this.#client.send(getChildren(parent)).catch(unless(ERROR.noNode));
+    const nodes = await this.#session.client.send(getChildren(parent)).catch(unless(ERROR.noNode));
     const claims = readClaims(nodes ?? []);
     return numbersAreUsedUp(claims) ? this.#byCreation(parent, claims) : claims;
   }
@@ -55,9 +54,7 @@ export class QueueViews {
   /** At the price of one more request per claim, until the name is free for a while and its node begins anew. */
   async #byCreation(parent: string, claims: readonly ListedNode[]): Promise<readonly ListedNode[]> {
     const looks = claims.map(async (claim) => {
-      const read = await this.#client
-        .send(getData(`${parent}/${claim.node}`, false))
-        .catch(unless(ERROR.noNode));
+      const read = await this.#session.find(`${parent}/${claim.node}`);
       return read === undefined ? [] : [{ claim, czxid: read.stat.czxid }];
     });
     const standing = (await Promise.all(looks)).flat();
@@ -171,6 +168,6 @@ function watchUntilDeleted(session: Session, path: string, notify: () => void) {
 }
 
 async function stands(session: Session, path: string, watch: boolean): Promise<boolean> {
-  const read = await session.client.send(getData(path, watch)).catch(unless(ERROR.noNode));
+  const read = await session.find(path, watch);
   return read !== undefined && read.stat.ephemeralOwner !== 0n;
 }

@@ -1,69 +1,71 @@
 import { LockError } from "../../core/errors.js";
-import { Client, type ClientEvents } from "./client.js";
-import { isRefusal, noTree, unless } from "./errors.js";
+import { Client } from "./client.js";
+import { closedError, noTree, unless } from "./errors.js";
+import {
+  type Created,
+  create,
+  ERROR,
+  getData,
+  getEphemerals,
+  MODE,
+  remove,
+  type Stat,
+  setData,
+} from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
-import { create, ERROR, getData, getEphemerals, MODE, type Request, type Stat, setData } from "./protocol.js";
 import { QueueViews } from "./queue-view.js";
 
 const NOTHING = Buffer.alloc(0);
 
-/** What the paths of all bells begin with. */
-export function bellsOf(root: string): string {
+/** What the paths of all nodes for notices begin with. */
+export function noticePrefix(root: string): string {
   return `${root}/%bell-`;
+}
+
+export interface SessionEvents {
+  /** Another process has written a notice for it. */
+  noticed(session: Session): void;
+  /** It is connected again, and all watches are gone. */
+  reattached(session: Session): void;
+  gone(session: Session): void;
 }
 
 /**
  * A session of ZooKeeper that many claims share, with two nodes of its own: one to write to, because only that
- * shows that the session is alive, and the bell, where other processes write notices for it.
+ * shows that the session is alive, and one where other processes write notices for it.
  */
 export class Session {
   readonly client: Client;
   readonly queues: QueueViews;
-  readonly bell: string;
+  readonly noticePath: string;
   readonly #path: string;
   readonly #root: string;
   readonly #acl: ZooKeeperSettings["acl"];
-  readonly #onBell: () => void;
+  readonly #onNotice: () => void;
   #prepared: Promise<void> | undefined;
   #looking: Promise<ReadonlySet<string>> | undefined;
-  #beating: Promise<void> | undefined;
+  #beating: Promise<unknown> | undefined;
 
-  private constructor(client: Client, { root, acl }: ZooKeeperSettings, onBell: (of: Session) => void) {
+  private constructor(client: Client, { root, acl }: ZooKeeperSettings, onNotice: (of: Session) => void) {
     this.client = client;
-    this.queues = new QueueViews(client);
+    this.queues = new QueueViews(this);
     this.#root = root;
     this.#acl = acl;
     const id = BigInt.asUintN(64, client.id).toString(16);
     this.#path = `${root}/%session-${id}`;
-    this.bell = `${bellsOf(root)}${id}`;
-    this.#onBell = () => onBell(this);
+    this.noticePath = `${noticePrefix(root)}${id}`;
+    this.#onNotice = () => onNotice(this);
   }
 
-  static async open(
-    settings: ZooKeeperSettings,
-    timeoutMs: number,
-    on: { bell(session: Session): void; reattached(session: Session): void; gone(session: Session): void },
-  ): Promise<Session> {
+  static async open(settings: ZooKeeperSettings, timeoutMs: number, on: SessionEvents): Promise<Session> {
     const client = await Client.open(settings, timeoutMs);
-    const session = new Session(client, settings, on.bell);
-    const events: ClientEvents = {
-      reattached: () => on.reattached(session),
-      gone: () => on.gone(session),
-    };
-    client.events = events;
+    const session = new Session(client, settings, on.noticed);
+    client.events = { reattached: () => on.reattached(session), gone: () => on.gone(session) };
     return session;
-  }
-
-  get timeoutMs(): number {
-    return this.client.timeoutMs;
   }
 
   get gone(): boolean {
     return this.client.gone;
-  }
-
-  get trustedUntilMs(): number {
-    return this.client.trustedUntilMs;
   }
 
   /** Its own nodes are there. A session that only reads does not need them. */
@@ -79,42 +81,48 @@ export class Session {
   }
 
   async #prepare(): Promise<void> {
-    const own = (path: string) => create(path, NOTHING, this.#acl, MODE.ephemeral);
-    await this.#createBelowRoot(own(this.#path));
-    await this.#createBelowRoot(own(this.bell));
-    await this.readBell();
+    await this.make(this.#path, NOTHING, MODE.ephemeral);
+    await this.make(this.noticePath, NOTHING, MODE.ephemeral);
+    await this.readNotices();
   }
 
-  async #createBelowRoot(request: Request<unknown>): Promise<void> {
+  /**
+   * Makes a node; `undefined` if it is there. What it stands in is made if it is missing, as containers, which vanish
+   * when nothing is left in them. Above what is there, we may have no rights.
+   */
+  async make(
+    path: string,
+    data: Buffer = NOTHING,
+    mode: number = MODE.container,
+  ): Promise<Created | undefined> {
+    const make = () => this.client.send(create(path, data, this.#acl, mode)).catch(unless(ERROR.nodeExists));
     try {
-      await this.client.send(request).catch(unless(ERROR.nodeExists));
+      return await make();
     } catch (error) {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
-      await this.makeRoot();
-      await this.client.send(request).catch(unless(ERROR.nodeExists));
-    }
-  }
-
-  /** As containers, which vanish when nothing is left in them. Above what is there, we may have no rights. */
-  async makeRoot(path = this.#root): Promise<void> {
-    const make = () =>
-      this.client.send(create(path, NOTHING, this.#acl, MODE.container)).catch(unless(ERROR.nodeExists));
-    try {
-      await make();
-    } catch (error) {
-      if (!isRefusal(error, ERROR.noNode)) throw error;
+      unless(ERROR.noNode)(error);
       const above = path.slice(0, path.lastIndexOf("/"));
       if (above === "") throw noTree(path, error);
-      await this.makeRoot(above);
-      await make();
+      await this.make(above);
+      return make();
     }
   }
 
-  /** The notices that were written to the bell; from now on a change is told. */
-  async readBell(): Promise<Buffer> {
-    const stop = this.client.watch(this.bell, this.#onBell);
+  /** What a node holds, and its state; `undefined` if it is not there. */
+  find(path: string, watch = false): Promise<{ data: Buffer; stat: Stat } | undefined> {
+    return this.client.send(getData(path, watch)).catch(unless(ERROR.noNode));
+  }
+
+  /** Says whether it was there. */
+  async remove(path: string): Promise<boolean> {
+    const removed = this.client.send(remove(path)).then(() => true);
+    return (await removed.catch(unless(ERROR.noNode))) ?? false;
+  }
+
+  /** What other processes have written; from now on a change is told. */
+  async readNotices(): Promise<Buffer> {
+    const stop = this.client.watch(this.noticePath, this.#onNotice);
     try {
-      return (await this.client.send(getData(this.bell, true))).data;
+      return (await this.client.send(getData(this.noticePath, true))).data;
     } catch (error) {
       stop();
       unless(ERROR.noNode)(error);
@@ -123,16 +131,12 @@ export class Session {
   }
 
   /** A write, which shows that the session is alive. Callers of one turn share it. */
-  beat(): Promise<void> {
+  beat(): Promise<unknown> {
     this.#beating ??= Promise.resolve().then(() => {
       this.#beating = undefined;
-      return this.#beat();
+      return this.#write();
     });
     return this.#beating;
-  }
-
-  async #beat(): Promise<void> {
-    await this.#write();
   }
 
   async #write(): Promise<Stat | undefined> {
@@ -155,9 +159,8 @@ export class Session {
   look(): Promise<ReadonlySet<string>> {
     this.#looking ??= Promise.resolve().then(async () => {
       this.#looking = undefined;
-      const beating = this.#beat();
-      const reading = this.client.send(getEphemerals(this.#root || "/"));
-      const [, paths] = await Promise.all([beating, reading]);
+      const ephemerals = getEphemerals(this.#root || "/");
+      const [, paths] = await Promise.all([this.#write(), this.client.send(ephemerals)]);
       return new Set(paths);
     });
     return this.#looking;
@@ -179,14 +182,14 @@ interface Opened {
 /** The sessions of one connection, each with a socket of its own, by how long they last. */
 export class Sessions {
   readonly #settings: ZooKeeperSettings;
-  readonly #events: Parameters<typeof Session.open>[2];
+  readonly #events: SessionEvents;
   readonly #opened = new Set<Opened>();
   /** What the servers allow, as far as they have shown it. */
   #shortestMs = 0;
   #longestMs = Infinity;
   #closed = false;
 
-  constructor(settings: ZooKeeperSettings, events: Parameters<typeof Session.open>[2]) {
+  constructor(settings: ZooKeeperSettings, events: SessionEvents) {
     this.#settings = settings;
     this.#events = events;
   }
@@ -197,7 +200,7 @@ export class Sessions {
     );
   }
 
-  /** Whichever there is. */
+  /** One that is alive, however long it lasts. */
   async any(): Promise<Session> {
     const { ttlMs } = this.#settings;
     return this.live[0] ?? (await (ttlMs === undefined ? this.#get(DEFAULT_MS) : this.lasting(ttlMs)));
@@ -207,7 +210,7 @@ export class Sessions {
   async lasting(timeoutMs: number): Promise<Session> {
     if (timeoutMs <= this.#longestMs) {
       const session = await this.#get(timeoutMs);
-      if (session.timeoutMs >= timeoutMs) return session;
+      if (session.client.timeoutMs >= timeoutMs) return session;
     }
     throw new LockError(
       "unsupported",
@@ -215,15 +218,14 @@ export class Sessions {
     );
   }
 
-  /** Ends those that no claim uses any more; the others end by themselves, because work may go on under their claims. */
-  async close(isUsed: (session: Session) => boolean): Promise<void> {
+  async close(inUse: ReadonlySet<Session>): Promise<void> {
     this.#closed = true;
     const opened = [...this.#opened];
     this.#opened.clear();
     await Promise.all(
       opened.map(async ({ opening }) => {
         const session = await opening.catch(() => undefined);
-        await session?.client.close(!isUsed(session));
+        await session?.client.close(!inUse.has(session));
       }),
     );
   }
@@ -233,7 +235,7 @@ export class Sessions {
   }
 
   async #get(timeoutMs: number): Promise<Session> {
-    if (this.#closed) throw new LockError("closed", "the connection to ZooKeeper is closed.");
+    if (this.#closed) throw closedError();
     const wantedMs = this.#allowed(timeoutMs);
     let askedMs = wantedMs;
     for (const one of this.#opened) {
@@ -243,17 +245,16 @@ export class Sessions {
       else if (one.timeoutMs < wantedMs && one.timeoutMs * SHARED_UP_TO >= wantedMs)
         askedMs = this.#allowed(Math.floor(wantedMs * SHARED_UP_TO));
     }
-    const opened: Opened = {
-      timeoutMs: askedMs,
-      opening: Session.open(this.#settings, askedMs, this.#events),
-    };
+    const opening = Session.open(this.#settings, askedMs, this.#events);
+    const opened: Opened = { timeoutMs: askedMs, opening };
     this.#opened.add(opened);
     try {
-      const session = await opened.opening;
+      const session = await opening;
+      const { timeoutMs: lastsMs } = session.client;
       opened.session = session;
-      opened.timeoutMs = session.timeoutMs;
-      if (session.timeoutMs > askedMs) this.#shortestMs = session.timeoutMs;
-      if (session.timeoutMs < askedMs) this.#longestMs = session.timeoutMs;
+      opened.timeoutMs = lastsMs;
+      if (lastsMs > askedMs) this.#shortestMs = lastsMs;
+      if (lastsMs < askedMs) this.#longestMs = lastsMs;
       return session;
     } catch (error) {
       this.#opened.delete(opened);

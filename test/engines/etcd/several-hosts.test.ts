@@ -33,7 +33,7 @@ describe("of two servers the first is dead: the other one is asked, by the very 
 });
 
 test("a server is silent if it has said nothing since one asked; one that is slow keeps its connection", async () => {
-  const endpoint = new Endpoint("127.0.0.1", 1, readEtcdOptions({ url: "etcd://h" }));
+  const endpoint = new Endpoint({ host: "127.0.0.1", port: 1 }, readEtcdOptions({ url: "etcd://h" }));
   const beforeMs = performance.now();
   const client = await endpoint.client();
   // A request by an older connection says nothing about this one.

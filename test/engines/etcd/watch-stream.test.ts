@@ -1,7 +1,7 @@
 import { createServer, type ServerHttp2Stream } from "node:http2";
 import { type AddressInfo, connect } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { WatchStream } from "#lib/backends/etcd/watch-stream.js";
+import { WatchStream } from "#lib/backends/etcd/watcher.js";
 
 const METHOD = {
   path: "/watch",

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { connect, createLocks, isLockError, type Locks } from "locktender";
 import { type ZooKeeperOptions, zookeeper } from "locktender/zookeeper";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { MODE, OPEN_ACL } from "#lib/backends/zookeeper/protocol.js";
+import { MODE, OPEN_ACL } from "#lib/backends/zookeeper/messages.js";
 import { makeCertificate } from "../../servers/certificates.js";
 import { freePort } from "../../servers/free-port.js";
 import { startZooKeeper, type ZooKeeper } from "./server.js";

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { closedError } from "#lib/backends/zookeeper/errors.js";
-import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import {
   create,
   getChildren,
@@ -13,7 +12,8 @@ import {
   OPEN_ACL,
   remove,
   setData,
-} from "#lib/backends/zookeeper/protocol.js";
+} from "#lib/backends/zookeeper/messages.js";
+import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import { Wire } from "#lib/backends/zookeeper/wire.js";
 import { startZooKeeper, type ZooKeeper, type ZooKeeperNode } from "./server.js";
 
@@ -35,13 +35,14 @@ type Connected = Awaited<ReturnType<typeof connect>>;
 async function connect(server: ZooKeeperNode | undefined, handshake = NEW) {
   if (server === undefined) throw new Error("there is no such server");
   const events: string[] = [];
-  const opened = await Wire.open(readZooKeeperOptions({ url: ensemble.url }), server, handshake, 2_000, {
+  const opened = await Wire.open(readZooKeeperOptions({ url: ensemble.url }), server, handshake, 2_000);
+  if (opened === undefined) throw new Error("the session is over");
+  opened.wire.listen({
     answered: () => {},
     proven: () => {},
     changed: (path, deleted) => events.push(`${path} ${deleted ? "deleted" : "changed"}`),
     lost: () => events.push("lost"),
   });
-  if (opened === undefined) throw new Error("the session is over");
   onTestFinished(() => opened.wire.close(closedError()));
   return { ...opened, events };
 }
@@ -67,7 +68,7 @@ describe("what the code relies on", () => {
     const [container, claim] = await wire.send(multi(both));
     const { stat } = await wire.send(getData(claim?.path ?? "", false));
     expect(claim?.path).toBe("/one/claim-0000000000");
-    expect(stat.czxid).toBe(container?.created?.stat.czxid);
+    expect(stat.czxid).toBe(container?.stat?.czxid);
   });
 
   test("a multi whose first part fails does nothing", async () => {

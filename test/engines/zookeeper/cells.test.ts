@@ -21,11 +21,11 @@ function cellsOf(prefix: string): { cells: ZooKeeperCells; end(): Promise<void> 
   const settings = readZooKeeperOptions({ url, prefix });
   const driver = new ZooKeeperDriver(settings);
   const end = async () => {
-    driver.timers.close();
-    await driver.sessions.close(() => false);
+    driver.claims.timers.close();
+    await driver.sessions.close(new Set());
   };
   onTestFinished(end);
-  return { cells: new ZooKeeperCells(driver, settings.acl, 300), end };
+  return { cells: new ZooKeeperCells(driver, 300), end };
 }
 
 describe("cells in ZooKeeper", () => {

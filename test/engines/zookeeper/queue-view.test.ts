@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readClaims } from "#lib/backends/zookeeper/names.js";
+import { readClaims } from "#lib/backends/zookeeper/keys.js";
 import { aheadOf } from "#lib/backends/zookeeper/queue-view.js";
 
 const node = (id: string, sequence: number) => `_c_${id}-1of1-lock-${`${sequence}`.padStart(10, "0")}`;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocks } from "locktender";
 import { zookeeper } from "locktender/zookeeper";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { ERROR, OP } from "#lib/backends/zookeeper/protocol.js";
+import { ERROR, OP } from "#lib/backends/zookeeper/messages.js";
 import { type AlteredReplies, alteredReplies, hasBody, refusing, SPOIL } from "./altered-replies.js";
 import { startZooKeeper, type ZooKeeper } from "./server.js";
 

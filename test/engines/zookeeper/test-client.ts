@@ -1,6 +1,5 @@
 import { Client } from "#lib/backends/zookeeper/client.js";
 import { unless } from "#lib/backends/zookeeper/errors.js";
-import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 import {
   type Acl,
   type Created,
@@ -11,7 +10,8 @@ import {
   multi,
   OPEN_ACL,
   remove,
-} from "#lib/backends/zookeeper/protocol.js";
+} from "#lib/backends/zookeeper/messages.js";
+import { readZooKeeperOptions } from "#lib/backends/zookeeper/options.js";
 
 /** Looks at the tree, and meddles with it, beside the locks. */
 export class TestClient {
@@ -45,7 +45,7 @@ export class TestClient {
     let failures: readonly string[] = [];
     for (const untilMs = performance.now() + 10_000; performance.now() < untilMs; ) {
       const paths = await this.#below(path);
-      const results = await this.client.send(multi(paths.map(remove)));
+      const results = await this.client.send(multi(paths.map((path) => remove(path))));
       failures = results.flatMap(({ error }, at) => (error === 0 ? [] : `${paths[at]}: ${error}`));
       if (failures.length === 0) return;
     }

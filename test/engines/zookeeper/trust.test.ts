@@ -3,7 +3,7 @@ import { createLocks, type Locks } from "locktender";
 import { startFaultProxy } from "locktender/testing";
 import { zookeeper } from "locktender/zookeeper";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { SessionTrust } from "#lib/backends/zookeeper/session-trust.js";
+import { SessionTrust } from "#lib/backends/zookeeper/client.js";
 import { startZooKeeper } from "./server.js";
 
 const at = (atMs: number, sleptMs = 0) => ({ atMs, sleptMs });

@@ -1,5 +1,5 @@
 import { WHOLE } from "../../core/claim.js";
-import type { ListedClaim } from "../session-queue/listed-claims.js";
+import type { ListedClaim } from "../session-queue/claims.js";
 
 // Nodes, below the root that the options give:
 //   <name>/_c_<claim id>-<weight>of<capacity>-lock-<sequence>   a claim, ephemeral, below a container

@@ -114,12 +114,8 @@ export function create(path: string, data: Buffer, acl: readonly Acl[], mode: nu
   };
 }
 
-export function remove(path: string): Request<void> {
-  return removeIf(path, -1);
-}
-
 /** Only if it was changed that often; -1: however often. */
-export function removeIf(path: string, version: number): Request<void> {
+export function remove(path: string, version = -1): Request<void> {
   return {
     op: OP.delete,
     writes: true,
@@ -137,7 +133,7 @@ export function setData(path: string, data: Buffer, version = -1): Request<Stat>
   };
 }
 
-export function getData(path: string, watch: boolean): Request<{ data: Buffer; stat: Stat }> {
+export function getData(path: string, watch = false): Request<{ data: Buffer; stat: Stat }> {
   return {
     op: OP.getData,
     writes: false,
@@ -177,10 +173,8 @@ export function closeSession(): Request<void> {
 }
 
 /** What became of one part of a `multi`: its error, or the node that it created, with its state or without. */
-export interface PartResult {
+interface PartResult extends Partial<Created> {
   readonly error: number;
-  readonly path?: string;
-  readonly created?: Created;
 }
 
 /** All of these or none. An answer whose parts have errors is no success, though it is not an error either. */
@@ -218,9 +212,7 @@ function readPart(type: number, from: JuteReader, part: Request<unknown> | undef
   if (!answers) throw notZooKeeper();
   if (CREATING.includes(type)) {
     const path = readPath(from, part.path ?? "");
-    return type === OP.create
-      ? { error: 0, path }
-      : { error: 0, path, created: { path, stat: readStat(from) } };
+    return { error: 0, path, ...(type === OP.create ? undefined : { stat: readStat(from) }) };
   }
   if (type === OP.setData) readStat(from);
   return { error: 0 };

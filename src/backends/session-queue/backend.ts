@@ -1,9 +1,29 @@
-import type { Answer, ClaimRequest, Ending, Gone, Renewal, RenewRequest } from "../../core/backend.js";
+import type {
+  Answer,
+  Backend,
+  CellStore,
+  ClaimRequest,
+  Ending,
+  Force,
+  Notify,
+  Renewal,
+  RenewRequest,
+  ResourceRecord,
+  Traits,
+  Unwatch,
+} from "../../core/backend.js";
+import { worthWatching } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import { capacityOf, grantedOf, type ListedClaim } from "./listed-claims.js";
-import { type OwnClaim, OwnClaims } from "./own-claims.js";
-import { type ReleaseDriver, Releases } from "./release.js";
+import { type TlsSettings, tlsCaveats } from "../../engine-kit/tls.js";
+import {
+  type ClaimDriver,
+  capacityOf,
+  grantedOf,
+  type ListedClaim,
+  type OwnClaim,
+  type OwnClaims,
+} from "./claims.js";
 
 const MOST_ATTEMPTS = 20;
 
@@ -34,8 +54,9 @@ export interface Blocked<L extends ListedClaim> {
   readonly stop: () => void;
 }
 
-/** What differs between the engines. */
-export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends ReleaseDriver<C> {
+/** What differs between the engines, from the first request of a claim on. */
+export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends ClaimDriver<C> {
+  readonly claims: OwnClaims<C>;
   /** A claim for this request, on a session that lasts long enough; it is not sent yet. */
   prepare(request: ClaimRequest): Promise<C>;
   enter(claim: C, request: ClaimRequest, attempt: number): Promise<Entry<L>>;
@@ -45,49 +66,116 @@ export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends 
   blockers(claim: C, ahead: readonly L[], notify?: () => void): Blocked<L> | Promise<Blocked<L>>;
   /** The first granted answer: a fixed or a minimal time begins. `false`: the claim has changed, look again. */
   grant(claim: C, request: ClaimRequest, look: Look<L>): Promise<boolean>;
-  /** Why a claim is gone whose session is not. */
-  goneOf(id: string): Promise<Gone>;
-  forgotten(claim: C): void;
+  renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]>;
+  /** Ends the sessions that are not in use; the others end by themselves. */
+  close(inUse: ReadonlySet<C["session"]>): Promise<void>;
 }
 
-/** The queue of engines whose claims live by a session, and whose waiters watch the claims ahead of them. */
-export class SessionQueue<C extends OwnClaim, L extends ListedClaim> {
-  readonly claims: OwnClaims<C>;
-  readonly releases: Releases<C>;
-  readonly #driver: QueueDriver<C, L>;
+const TRAITS: Omit<Traits, "engine"> = {
+  reach: "network",
+  fencing: true,
+  queueing: true,
+  notifications: true,
+  ttl: "session",
+  expiryGranularityMs: 2_000,
+  caveats: [
+    "Tokens are numbers that the servers count: they go back when the servers are restored from a backup, or start with empty data.",
+  ],
+};
 
-  constructor(driver: QueueDriver<C, L>) {
+/** What an engine consists of, besides its queue. */
+export interface SessionParts {
+  readonly engine: string;
+  /** Those that not all engines of this family have. */
+  readonly caveats: readonly string[];
+  readonly tls: TlsSettings | undefined;
+  /** The client library, where there is one. */
+  readonly client?: () => string;
+  readonly cells: CellStore;
+  /** The live claims of one name, at most `limit` of them; `undefined` if there are none. */
+  record(name: string, limit?: number): Promise<ResourceRecord | undefined>;
+  /** The same of every name that begins so. */
+  records(prefix: string): AsyncIterable<ResourceRecord | undefined>;
+  /** Takes a claim of any process away, and says whether it was there. */
+  takeAway(claim: { readonly name: string; readonly id: string }, force: Force): Promise<boolean>;
+  /** Where a request may find that its session is over: does it again, on the next session. */
+  again?<T>(act: () => Promise<T>): Promise<T>;
+}
+
+/** The backend of engines whose claims live by a session, and whose waiters watch the claims ahead of them. */
+export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implements Backend {
+  readonly traits: Traits;
+  readonly cells: CellStore;
+  readonly #parts: SessionParts;
+  readonly #driver: QueueDriver<C, L>;
+  readonly #claims: OwnClaims<C>;
+
+  constructor(driver: QueueDriver<C, L>, parts: SessionParts) {
+    const { engine, caveats, tls } = parts;
+    this.traits = { engine, ...TRAITS, caveats: [...caveats, ...TRAITS.caveats, ...tlsCaveats(tls)] };
+    this.cells = parts.cells;
+    this.#parts = parts;
     this.#driver = driver;
-    this.claims = new OwnClaims((claim) => driver.forgotten(claim));
-    this.releases = new Releases(this.claims, driver);
+    this.#claims = driver.claims;
   }
 
-  async claim(request: ClaimRequest, askedMs = nowMs()): Promise<Answer> {
+  get client(): string | undefined {
+    return this.#parts.client?.();
+  }
+
+  async claim(request: ClaimRequest): Promise<Answer> {
+    const askedMs = nowMs();
+    return this.#again(() => this.#claim(request, askedMs));
+  }
+
+  renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
+    return this.#driver.renew(requests);
+  }
+
+  async release(named: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+    if (typeof ending === "object") return this.#again(() => this.#parts.takeAway(named, ending));
+    const claim = this.#claims.get(named.id);
+    if (claim === undefined || (claim.left && ending === undefined)) return false;
+    return this.#claims.release(claim, ending === "unused");
+  }
+
+  async *list(
+    query: { readonly name: string; readonly limit?: number } | { readonly prefix: string },
+  ): AsyncIterable<ResourceRecord> {
+    const records =
+      "prefix" in query
+        ? this.#parts.records(query.prefix)
+        : [await this.#again(() => this.#parts.record(query.name, query.limit))];
+    for await (const record of records) if (record !== undefined) yield record;
+  }
+
+  watch({ id }: { readonly name: string; readonly id: string }, notify: Notify): Unwatch {
+    return this.#claims.watch(id, notify);
+  }
+
+  close(): Promise<void> {
+    this.#claims.timers.close();
+    return this.#driver.close(this.#claims.sessionsInUse());
+  }
+
+  #again<T>(act: () => Promise<T>): Promise<T> {
+    return this.#parts.again?.(act) ?? act();
+  }
+
+  async #claim(request: ClaimRequest, askedMs: number): Promise<Answer> {
     const { id, ticket } = request;
-    const claim = this.claims.get(id);
+    const claim = this.#claims.get(id);
     if (claim?.unwanted) {
       // It was refused, and its removal failed: the same request again must not find it, and be granted by it.
-      if (claim.session.gone) this.claims.forget(claim);
-      else await this.releases.remove(claim);
-      return this.claim(request, askedMs);
+      if (claim.session.gone) this.#claims.forget(claim);
+      else await this.#claims.remove(claim);
+      return this.#claim(request, askedMs);
     }
     if (claim?.ticket === undefined) {
       return ticket === undefined ? this.#enter(request, askedMs) : this.#driver.goneOf(id);
     }
     if (claim.left || (ticket !== undefined && ticket !== claim.ticket)) return this.#driver.goneOf(id);
     return this.#ask(request, claim, askedMs);
-  }
-
-  async release(id: string, ending: Exclude<Ending, object> | undefined): Promise<boolean> {
-    const claim = this.claims.get(id);
-    if (claim === undefined || (claim.left && ending === undefined)) return false;
-    return this.releases.release(claim, ending === "unused");
-  }
-
-  /** It is not there any more: why? */
-  async goneAfter(claim: C): Promise<Gone> {
-    this.claims.forget(claim);
-    return claim.session.gone ? { state: "gone", loss: "session" } : this.#driver.goneOf(claim.id);
   }
 
   async #enter(request: ClaimRequest, askedMs: number): Promise<Answer> {
@@ -97,32 +185,32 @@ export class SessionQueue<C extends OwnClaim, L extends ListedClaim> {
       const entry = await this.#driver.enter(claim, request, attempt);
       if (entry.state === "again") continue;
       if (entry.state === "known") return this.#ask(request, claim, askedMs);
-      if (entry.state === "missing") return this.goneAfter(claim);
+      if (entry.state === "missing") return this.#claims.goneAfter(claim);
       if (entry.state !== "entered") {
-        this.claims.forget(claim);
+        this.#claims.forget(claim);
         return entry;
       }
       const refusal = await refusalOf(this.#driver, claim, request, entry.ahead);
       if (refusal === undefined) return this.#answer(request, claim, entry, askedMs);
-      await this.releases.release(claim);
+      await this.#claims.release(claim);
       return refusal;
     }
     throw backendError(`"${name}" changes too fast to enter its queue.`, { name, retryable: true });
   }
 
   async #claimFor(request: ClaimRequest): Promise<C> {
-    const known = this.claims.get(request.id);
+    const known = this.#claims.get(request.id);
     if (known !== undefined && !known.session.gone) return known;
     const claim = await this.#driver.prepare(request);
-    this.claims.add(claim);
+    this.#claims.add(claim);
     return claim;
   }
 
   async #ask(request: ClaimRequest, claim: C, askedMs: number): Promise<Answer> {
     const look = await this.#driver.look(claim, request);
     if (look !== undefined) return this.#answer(request, claim, look, askedMs);
-    if (request.ticket !== undefined) return this.goneAfter(claim);
-    this.claims.forget(claim);
+    if (request.ticket !== undefined) return this.#claims.goneAfter(claim);
+    this.#claims.forget(claim);
     return this.#enter(request, askedMs);
   }
 
@@ -130,9 +218,9 @@ export class SessionQueue<C extends OwnClaim, L extends ListedClaim> {
     const { ticket = 0n } = claim;
     claim.stopWatching();
     const { blockers, stop } = await this.#driver.blockers(claim, look.ahead, () =>
-      this.claims.notify(claim),
+      this.#claims.notify(claim),
     );
-    if (this.claims.has(claim)) claim.stopWatching = stop;
+    if (this.#claims.has(claim)) claim.stopWatching = stop;
     else stop(); // It was taken away meanwhile.
     if (blockers.length > 0) {
       claim.waited = true;
@@ -160,6 +248,17 @@ export async function refusalOf<C extends OwnClaim, L extends ListedClaim>(
   if (!queue) return { state: "refused" };
   const waiters = ahead.length - grantedOf(ahead, claim.capacity);
   return waiters < (maxWaiters ?? Infinity) ? undefined : { state: "queue-full", waiters };
+}
+
+/** The answer to a claim that is still there, with these ahead of it. */
+export function renewalOf(
+  { weight, capacity }: OwnClaim,
+  ahead: readonly ListedClaim[],
+  remainingMs: number,
+): Renewal {
+  return worthWatching(ahead, weight, capacity).length > 0
+    ? { state: "waiting", remainingMs, changeInMs: Infinity }
+    : { state: "held", remainingMs };
 }
 
 /** A failure that concerns one claim does not hide the answers of the others. */

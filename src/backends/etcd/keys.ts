@@ -1,5 +1,5 @@
 import { WHOLE } from "../../core/claim.js";
-import type { ListedClaim } from "../session-queue/listed-claims.js";
+import type { ListedClaim } from "../session-queue/claims.js";
 import {
   type Compare,
   EQUAL,
@@ -19,7 +19,7 @@ import {
 //   <root><name>/<anything else>                                    a claim of another program: exclusive
 //   <root>%session/<lease id, hex>                                  see session.ts
 //   <root>%cell/<name>                                              a cell
-//   <root>%forced/<bell>/<claim id>                                 why a claim was taken away
+//   <root>%forced/<connection id>/<claim id>                        why a claim was taken away
 // In names % and / are escaped, so no name begins with a % that is not an escape, and none contains another.
 
 export interface KeyRange {
@@ -37,19 +37,16 @@ export function decodeName(encoded: string): string {
 
 /** All keys that begin with this text. */
 export function keysUnder(text: string): KeyRange {
-  const key = Buffer.from(text);
-  const end = Buffer.from(text);
-  for (let at = end.length - 1; at >= 0; at--) {
-    const byte = end[at] ?? 0;
-    if (byte === 0xff) continue;
-    end[at] = byte + 1;
-    return { key, range_end: end.subarray(0, at + 1) };
-  }
   // Of no text at all: everything.
-  return { key: Buffer.from([0]), range_end: Buffer.from([0]) };
+  if (text === "") return { key: Buffer.from([0]), range_end: Buffer.from([0]) };
+  const key = Buffer.from(text);
+  const range_end = Buffer.from(text);
+  // There is always a next byte: 0xff does not occur in UTF-8.
+  range_end[key.length - 1] = (key.at(-1) ?? 0) + 1;
+  return { key, range_end };
 }
 
-export function hexOf(lease: Long): string {
+function hexOf(lease: Long): string {
   return BigInt.asUintN(64, BigInt(lease)).toString(16);
 }
 
@@ -70,12 +67,12 @@ export function cellKey(root: string, name: string): Buffer {
   return Buffer.from(`${root}%cell/${encodeName(name)}`);
 }
 
-export function forcedKeys(root: string, bell: string): KeyRange {
-  return keysUnder(`${root}%forced/${bell}/`);
+export function forcedKeys(root: string, connectionId: string): KeyRange {
+  return keysUnder(`${root}%forced/${connectionId}/`);
 }
 
-export function forcedKey(root: string, bell: string, id: string): Buffer {
-  return Buffer.from(`${root}%forced/${bell}/${id}`);
+export function forcedKey(root: string, connectionId: string, id: string): Buffer {
+  return Buffer.from(`${root}%forced/${connectionId}/${id}`);
 }
 
 /** A claim as its key tells it. */
@@ -134,8 +131,12 @@ export class QueueKeys {
 
   read(answer: RangeResponse | undefined): readonly ListedKey[] {
     const claims = (answer?.kvs ?? []).flatMap((kv) => readClaimKey(this.#root, kv) ?? []);
-    return claims.sort((a, b) => (a.ticket < b.ticket ? -1 : 1));
+    return claims.sort(byTicket);
   }
+}
+
+export function byTicket(a: ListedKey, b: ListedKey): number {
+  return a.ticket < b.ticket ? -1 : 1;
 }
 
 /** There is no key in that range. */

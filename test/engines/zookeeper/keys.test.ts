@@ -7,7 +7,7 @@ import {
   isNodeName,
   numbersAreUsedUp,
   readClaims,
-} from "#lib/backends/zookeeper/names.js";
+} from "#lib/backends/zookeeper/keys.js";
 import { WHOLE } from "#lib/core/claim.js";
 
 /** Characters that mean something to the server or to a client. */
