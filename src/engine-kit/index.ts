@@ -27,19 +27,24 @@ export { FifoMutex, FreshFlight, SingleFlight } from "../core/concurrency.js";
 export { backendError, invalidOption, LockError } from "../core/errors.js";
 export { plainText } from "../core/plain-text.js";
 export { startInterval, startTimer, stopTimer, yieldTurn } from "../core/timer.js";
+export { Queue, type Stepped, type StoredClaim, TicketFloor, type ToNotify } from "./queue.js";
 export {
+  bitIn,
+  countIn,
   forceIn,
   forceText,
+  listIn,
   MetadataText,
   metadataOf,
+  numberIn,
   parsed,
   parseForce,
   readMetadata,
   type StoredMetadata,
-} from "./claim-metadata.js";
-export { Queue, type Stepped, type StoredClaim, type ToNotify } from "./queue.js";
-export { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "./reply.js";
+  textIn,
+  ticketIn,
+  unlike,
+} from "./replies.js";
 export { AnswerTimer, Backoff, RequestTimeout } from "./request-timeout.js";
-export { TicketFloor } from "./ticket-floor.js";
 export { readTls, socketTls, TLS_PARAMETERS, type TlsOptions, type TlsSettings } from "./tls.js";
 export { describeHosts, parseAddress } from "./url.js";

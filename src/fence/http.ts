@@ -3,7 +3,6 @@ import { type Duration, durationMs } from "../core/duration.js";
 import { invalidOption, isLockError, LockError, StaleTokenError } from "../core/errors.js";
 import { canonicalName, type LockName } from "../core/names.js";
 import { knownOptions } from "../core/options.js";
-import { raise } from "./database.js";
 import type { Executor } from "./executor.js";
 import {
   admit,
@@ -12,8 +11,9 @@ import {
   invalidToken,
   type Pass,
   passOf,
+  raise,
   readToken,
-} from "./fenced.js";
+} from "./fence.js";
 import { type RedisLike, run } from "./redis.js";
 
 export type HttpFenceOptions = FenceOptions & FencingTokenOptions;

@@ -1,5 +1,4 @@
 export { StaleTokenError } from "../core/errors.js";
-export { fence, fenceTable } from "./database.js";
 export type {
   Dialect,
   Executor,
@@ -7,7 +6,8 @@ export type {
   SyncTransaction,
   Transaction,
 } from "./executor.js";
-export type { Fenced, FenceOptions, FenceRefused } from "./fenced.js";
+export type { Fenced, FenceOptions, FenceRefused } from "./fence.js";
+export { fence, fenceTable } from "./fence.js";
 export {
   databaseStore,
   FENCING_TOKEN,

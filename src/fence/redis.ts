@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { type Duration, durationMs } from "../core/duration.js";
 import { hasMethods, invalidOption, partOf } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
-import { admit, type Fenced, type FenceOptions, type Pass, passOf } from "./fenced.js";
+import { admit, type Fenced, type FenceOptions, type Pass, passOf } from "./fence.js";
 import { lua } from "./lua.generated.js";
 
 type Text = string | Buffer;

@@ -10,7 +10,7 @@ import { zookeeper } from "locktender/zookeeper";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
 import { type Owner, WHOLE } from "#lib/core/claim.js";
-import { UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
+import { UNKNOWN_OWNER } from "#lib/engine-kit/replies.js";
 import { declareNew } from "../engines/redlock/harness.js";
 import { newFile } from "../engines/sqlite/tools.js";
 import { shared } from "../servers/shared.js";

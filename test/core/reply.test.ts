@@ -12,8 +12,17 @@ import {
 } from "#lib/backends/redlock/replies.js";
 import * as sql from "#lib/backends/sql/replies.js";
 import { readScan } from "#lib/clients/redis/replies.js";
-import { MetadataText, ownerIn, readMetadata, UNKNOWN_OWNER } from "#lib/engine-kit/claim-metadata.js";
-import { bitIn, countIn, numberIn, textIn, ticketIn } from "#lib/engine-kit/reply.js";
+import {
+  bitIn,
+  countIn,
+  MetadataText,
+  numberIn,
+  ownerIn,
+  readMetadata,
+  textIn,
+  ticketIn,
+  UNKNOWN_OWNER,
+} from "#lib/engine-kit/replies.js";
 
 const STATES = ["granted", "waiting", "refused", "queue-full", "capacity-mismatch", "gone", "held", "young"];
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { FLOOR_BOUND_US, TicketFloor } from "#lib/engine-kit/ticket-floor.js";
+import { FLOOR_BOUND_US, TicketFloor } from "#lib/engine-kit/queue.js";
 
 const TICKET = 1_800_000_000_000_000n;
 const HOUR_MS = 3_600_000;

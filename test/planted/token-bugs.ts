@@ -11,9 +11,7 @@ export const TOKEN_BUGS: readonly Bug[] = [
   },
   {
     name: "a floor that is the highest ticket seen, and no more",
-    edits: [
-      { file: "engine-kit/ticket-floor.js", find: "const US_PER_MS = 999;", replace: "const US_PER_MS = 0;" },
-    ],
+    edits: [{ file: "engine-kit/queue.js", find: "const US_PER_MS = 999;", replace: "const US_PER_MS = 0;" }],
     caughtBy: [FLOOR, "a name that was forgotten before gets a greater token, by ioredis"],
   },
   {

@@ -1,6 +1,6 @@
 import type { ClaimRequest, Force, Gone } from "../../core/backend.js";
 import { nowMs, restMs, type Sent } from "../../core/clock.js";
-import { forceIn, forceText, metadataOf, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
+import { forceIn, forceText, metadataOf, parsed, readMetadata } from "../../engine-kit/replies.js";
 import { type Entry, type Refusal, refusalOf } from "../session-queue/backend.js";
 import { OwnClaim } from "../session-queue/claims.js";
 import type { EtcdDriver } from "./driver.js";

@@ -1,6 +1,6 @@
 import type { Backend, ResourceRecord } from "../../core/backend.js";
-import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
 import { installed } from "../../engine-kit/client-library.js";
+import { parsed, readMetadata, shownMs } from "../../engine-kit/replies.js";
 import { SessionBackend } from "../session-queue/backend.js";
 import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { EtcdCells } from "./cells.js";

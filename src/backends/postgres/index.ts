@@ -1,7 +1,7 @@
 import { type Backend, GIVEN, type Traits } from "../../core/backend.js";
 import { partOf } from "../../core/errors.js";
 import { installed } from "../../engine-kit/client-library.js";
-import { listIn } from "../../engine-kit/reply.js";
+import { listIn } from "../../engine-kit/replies.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { DATABASE_TRAITS, REPLICATION_CAVEAT, SqlBackend } from "../sql/backend.js";
 import { type Driver, PooledConnection } from "../sql/connection.js";

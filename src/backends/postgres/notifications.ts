@@ -3,7 +3,7 @@ import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { asError } from "../../core/errors.js";
 import { delay, startTimer } from "../../core/timer.js";
-import { parseForce } from "../../engine-kit/claim-metadata.js";
+import { parseForce } from "../../engine-kit/replies.js";
 import { Backoff, RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { SqlNotifications } from "../sql/backend.js";
 import { lateError, ReadOnlyServerError } from "../sql/errors.js";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { RedisSettings } from "../../clients/redis/options.js";
 import type { CellStore } from "../../core/backend.js";
-import type { TicketFloor } from "../../engine-kit/ticket-floor.js";
+import type { TicketFloor } from "../../engine-kit/queue.js";
 import { readCell, readVersion } from "./replies.js";
 
 /** Runs the script on the key of that name, to change it with the id of the change. */

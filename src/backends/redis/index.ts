@@ -17,9 +17,8 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { forceText } from "../../engine-kit/claim-metadata.js";
-import { bitIn } from "../../engine-kit/reply.js";
-import { TicketFloor } from "../../engine-kit/ticket-floor.js";
+import { TicketFloor } from "../../engine-kit/queue.js";
+import { bitIn, forceText } from "../../engine-kit/replies.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { redisCells } from "./cells.js";
 import { cellKey, LockKeyCache } from "./keys.js";

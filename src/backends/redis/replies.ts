@@ -1,6 +1,6 @@
 import { goneIn, msIn, readEach, readRecord } from "../../clients/redis/replies.js";
 import type { Answer, ClaimRecord, Renewal, StoredCell } from "../../core/backend.js";
-import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
+import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/replies.js";
 
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A
 // client of the caller's may be set up to give numbers as text.

@@ -2,7 +2,7 @@ import { makeScript, type RedisClient, runScript, type Script } from "../../clie
 import { toUs } from "../../clients/redis/replies.js";
 import type { ClaimRequest } from "../../core/backend.js";
 import { FreshFlight } from "../../core/concurrency.js";
-import { metadataOf } from "../../engine-kit/claim-metadata.js";
+import { metadataOf } from "../../engine-kit/replies.js";
 import { lua } from "./lua.generated.js";
 
 export const SCRIPTS = {

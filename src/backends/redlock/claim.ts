@@ -1,7 +1,7 @@
 import type { ClaimRequest, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
-import { bitIn } from "../../engine-kit/reply.js";
+import { bitIn } from "../../engine-kit/replies.js";
 import { failuresOf, type Report } from "./errors.js";
 import { clearestOf } from "./existing-claims.js";
 import {

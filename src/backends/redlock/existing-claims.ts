@@ -2,7 +2,7 @@ import { within } from "../../clients/redis/errors.js";
 import { toUs } from "../../clients/redis/replies.js";
 import type { ClaimRecord, Ending, Gone, Renewal, RenewRequest, ResourceRecord } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
-import { forceText } from "../../engine-kit/claim-metadata.js";
+import { forceText } from "../../engine-kit/replies.js";
 import { failuresOf, noQuorum } from "./errors.js";
 import { channelId, lockKeys, quorumChannel, quorumPrefix } from "./keys.js";
 import {

@@ -18,7 +18,7 @@ import { nowMs } from "../../core/clock.js";
 import { SingleFlight } from "../../core/concurrency.js";
 import { formatMs } from "../../core/duration.js";
 import { delay } from "../../core/timer.js";
-import { MetadataText } from "../../engine-kit/claim-metadata.js";
+import { MetadataText } from "../../engine-kit/replies.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
 import { type Candidate, ClaimAttempt, type Result } from "./claim.js";
 import { disagreement, noQuorum, refuseTheImpossible } from "./errors.js";

@@ -1,6 +1,6 @@
 import { goneIn, msIn, readEach, readRecord } from "../../clients/redis/replies.js";
 import type { ClaimRecord, Gone } from "../../core/backend.js";
-import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
+import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/replies.js";
 
 // What the scripts of one node answer. A client of the caller's may be set up to give numbers as text.
 

@@ -2,7 +2,7 @@ import type { ClaimRecord, ClaimRequest, Gone, Notify, ResourceRecord, Unwatch }
 import { admit, type Claim } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
-import type { StoredMetadata } from "../../engine-kit/claim-metadata.js";
+import type { StoredMetadata } from "../../engine-kit/replies.js";
 
 /** A claim as the servers list it. */
 export interface ListedClaim {

@@ -13,8 +13,8 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import { MetadataText } from "../../engine-kit/claim-metadata.js";
-import { TicketFloor } from "../../engine-kit/ticket-floor.js";
+import { TicketFloor } from "../../engine-kit/queue.js";
+import { MetadataText } from "../../engine-kit/replies.js";
 import type { SqlConnection } from "./connection.js";
 import { Poller } from "./poller.js";
 import {

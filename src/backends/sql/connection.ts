@@ -2,7 +2,7 @@ import { isTimeToRepeat, nowMs } from "../../core/clock.js";
 import { SingleFlight } from "../../core/concurrency.js";
 import { asError, isLockError, type LockError } from "../../core/errors.js";
 import { delay } from "../../core/timer.js";
-import { countIn } from "../../engine-kit/reply.js";
+import { countIn } from "../../engine-kit/replies.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import {
   closedError,

@@ -1,7 +1,17 @@
 import type { Answer, ClaimRecord, Force, Gone, Renewal, Waiting } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { forceIn, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
-import { bitIn, countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
+import {
+  bitIn,
+  countIn,
+  forceIn,
+  listIn,
+  numberIn,
+  parsed,
+  readMetadata,
+  textIn,
+  ticketIn,
+  unlike,
+} from "../../engine-kit/replies.js";
 
 /** A row of an answer, by column. Numbers may come as texts. */
 export type Row = Readonly<Record<string, unknown>>;

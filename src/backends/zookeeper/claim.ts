@@ -1,7 +1,7 @@
 import type { ClaimRequest, Force, Gone } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
-import { forceIn, metadataOf, parsed, readMetadata } from "../../engine-kit/claim-metadata.js";
+import { forceIn, metadataOf, parsed, readMetadata } from "../../engine-kit/replies.js";
 import { OwnClaim } from "../session-queue/claims.js";
 import { refusal, refusalCode, unless } from "./errors.js";
 import { claimNode, encodeName, type ListedNode } from "./keys.js";

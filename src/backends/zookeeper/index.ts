@@ -1,5 +1,5 @@
 import type { Backend, ClaimRecord, ResourceRecord } from "../../core/backend.js";
-import { parsed, readMetadata, shownMs } from "../../engine-kit/claim-metadata.js";
+import { parsed, readMetadata, shownMs } from "../../engine-kit/replies.js";
 import { SessionBackend } from "../session-queue/backend.js";
 import { claimRecord, resourceRecord } from "../session-queue/claims.js";
 import { ZooKeeperCells } from "./cells.js";

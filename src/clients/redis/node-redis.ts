@@ -1,7 +1,7 @@
 import { GIVEN } from "../../core/backend.js";
 import { hasMethods, partOf } from "../../core/errors.js";
 import { exportsOf, installed } from "../../engine-kit/client-library.js";
-import { countIn } from "../../engine-kit/reply.js";
+import { countIn } from "../../engine-kit/replies.js";
 import type { Host } from "../../engine-kit/url.js";
 import {
   breakable,

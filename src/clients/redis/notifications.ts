@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
-import { parseForce } from "../../engine-kit/claim-metadata.js";
+import { parseForce } from "../../engine-kit/replies.js";
 import { Backoff } from "../../engine-kit/request-timeout.js";
 import type { RedisClient, Subscription } from "./client.js";
 import { within } from "./errors.js";

@@ -1,7 +1,16 @@
 import type { ClaimRecord, Gone } from "../../core/backend.js";
 import { backendError } from "../../core/errors.js";
-import { parsed, parseForce, readMetadata } from "../../engine-kit/claim-metadata.js";
-import { countIn, listIn, numberIn, textIn, ticketIn, unlike } from "../../engine-kit/reply.js";
+import {
+  countIn,
+  listIn,
+  numberIn,
+  parsed,
+  parseForce,
+  readMetadata,
+  textIn,
+  ticketIn,
+  unlike,
+} from "../../engine-kit/replies.js";
 
 /** The one place where a reply is read. What is none of our scripts' is an error, and never an answer. */
 export function readReply<T>(reply: unknown, read: (reply: unknown) => T, where = ""): T {

@@ -1,4 +1,4 @@
-import { FLOOR_BOUND_US, TicketFloor } from "#lib/engine-kit/ticket-floor.js";
+import { FLOOR_BOUND_US, TicketFloor } from "#lib/engine-kit/queue.js";
 import type { Process } from "./state.js";
 
 /** How tickets are drawn: what a process sends as the lowest one, and what it remembers of the answers. */

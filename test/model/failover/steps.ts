@@ -1,4 +1,4 @@
-import { FLOOR_BOUND_US } from "#lib/engine-kit/ticket-floor.js";
+import { FLOOR_BOUND_US } from "#lib/engine-kit/queue.js";
 import { type Design, draw, floorOf } from "./designs.js";
 import { aheadOf, clockUs, copyOf, type Drawn, type Plan, type Process, type State } from "./state.js";
 
