@@ -128,14 +128,19 @@ export class HeldClaim implements HolderListener, Grant {
     return this.connection.renewer.overslept() || this.claim.endedBySleep ? "paused" : "expired";
   }
 
+  /** An engine knows only that a claim is not there. If its time was over, that is why. */
+  #causeOf({ loss }: Gone): Loss {
+    return loss === "taken" && !this.claim.trusted() ? this.#overrun() : loss;
+  }
+
   /** It was not there any more, and no notification has told us: the engine may know why. */
   async #learnLoss(): Promise<void> {
     const { connection, claim } = this;
     const identity = claim.identity();
     const asked = identity === undefined ? [] : [{ ...identity, ttlMs: claim.ttlMs }];
     const [answer] = await connection.backend.renew(asked).catch(() => []);
-    const gone = answer?.state === "gone" ? answer : undefined;
-    this.#lost(gone?.loss ?? "taken", gone);
+    const gone: Gone = answer?.state === "gone" ? answer : { state: "gone", loss: "taken" };
+    this.#lost(this.#causeOf(gone), gone);
   }
 
   #takenAway(): boolean {
@@ -228,7 +233,7 @@ export class HeldClaim implements HolderListener, Grant {
   }
 
   gone(gone: Gone): void {
-    this.lose(gone.loss, gone);
+    this.lose(this.#causeOf(gone), gone);
   }
 
   notified(): void {

@@ -71,6 +71,17 @@ describe("a renewal that fails", () => {
     expect(types().filter((type) => type === "renew-failed").length).toBeGreaterThan(1);
   });
 
+  test("because its process was stopped for too long is told as that, also if the answer is read before a timer", async () => {
+    const { backend, working, locks } = breakable({ ttl: 300 });
+    const lease = await locks.mutex("x").acquire();
+    backend.renew = (claims) => {
+      for (const untilMs = performance.now() + 800; performance.now() < untilMs; );
+      return working.renew(claims);
+    };
+    await expect.poll(() => lease.signal.aborted, { interval: 5 }).toBe(true);
+    expect(lease.signal.reason).toMatchObject({ code: "lost", loss: "paused" });
+  });
+
   test("for one lock for good does not cost the others of its batch theirs", async () => {
     const { backend, working, locks } = breakable({ ttl: 300 });
     const leases = await Promise.all(["a", "b", "poisoned", "c"].map((name) => locks.mutex(name).acquire()));
