@@ -133,8 +133,8 @@ export interface ResourceRecord {
 }
 
 /**
- * What an engine has to do. Each operation is atomic on the server, idempotent by claim id, and
- * settles within a bound of the engine's own; failures are `LockError`s with the code `backend`.
+ * What an engine has to do. A claim, a release, and the renewal of each claim are atomic on the server and idempotent by
+ * claim id; `list` may read in pages. Each settles within a bound of the engine's own; failures are `LockError`s with the code `backend`.
  */
 export interface Backend {
   readonly traits: Traits;

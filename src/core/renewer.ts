@@ -11,15 +11,15 @@ const LONGEST_RETRY_MS = 1_000;
 
 /**
  * The watchdog: one timer for a whole connection. It refreshes the claims of holders and waiters at a
- * third of their time to live, in batches, and tells a holder when trust runs out. An error is not a
- * loss: it is tried again until the deadline.
+ * third of their time to live, in batches, and tells a holder when trust runs out. A failed renewal is not a
+ * loss: it is repeated until the trust ends.
  */
 export class Renewer {
   readonly #backend: Backend;
   readonly #events: Events;
   readonly #onWaiting: (claim: ClaimState, answer: Waiting) => void;
   readonly #claims = new Set<ClaimState>();
-  /** Places of one rhythm are refreshed at the same instants, so that they share a request. */
+  /** Claims with the same ttl are renewed at the same time, so that they share a request. */
   readonly #nextDueMs = new Map<number, number>();
   #timer: NodeJS.Timeout | undefined;
   #wakeAtMs = Infinity;
@@ -47,13 +47,13 @@ export class Renewer {
     this.#claims.delete(claim);
   }
 
-  /** The claim is held from now on: its deadline is watched. */
+  /** The claim is held from now on, or its limit has changed: its deadline is watched. */
   holds(claim: ClaimState): void {
     this.#wakeBy(Math.min(claim.trustedUntilMs(), claim.longHoldAtMs));
     this.answered(claim);
   }
 
-  /** If the answer was long under way, what it gave may be over before the claim is due. */
+  /** A slow answer leaves less time: the claim is renewed earlier if needed. */
   answered(claim: ClaimState): void {
     const atMs = nowMs();
     const remainingMs = claim.trustedUntilMs() - atMs;
@@ -152,13 +152,13 @@ export class Renewer {
     const sent = sendingNow();
     try {
       const answers = await this.#backend.renew(requests);
-      this.#told(asked, requests, answers, sent);
+      this.#handleAnswers(asked, requests, answers, sent);
     } catch (error) {
       this.#retry(asked, asLockError(error, "renewal failed"));
     }
   }
 
-  #told(
+  #handleAnswers(
     claims: readonly ClaimState[],
     requests: readonly RenewRequest[],
     answers: readonly Renewal[],
@@ -218,9 +218,9 @@ interface WaitersOfName {
 }
 
 /**
- * A crashed holder notifies no waiter, so a waiter has to ask the engine when a claim ahead of it expires. Of all
- * waiters of this process for one name only the first asks: the engine's answer lets the next claim in, in whichever
- * process that claim waits.
+ * A crashed holder notifies no waiter, so a waiter has to ask the engine when the next claim of its name expires, its
+ * own included. Of all waiters of this connection for one name only the first asks: the engine's answer lets the next
+ * claim in, in whichever process that claim waits.
  */
 export class ExpiryPoll {
   readonly #names = new Map<string, WaitersOfName>();

@@ -27,7 +27,14 @@ export { FifoMutex, FreshFlight, SingleFlight } from "../core/concurrency.js";
 export { backendError, invalidOption, LockError } from "../core/errors.js";
 export { plainText } from "../core/plain-text.js";
 export { startInterval, startTimer, stopTimer, yieldTurn } from "../core/timer.js";
-export { Queue, type Stepped, type StoredClaim, TicketFloor, type ToNotify } from "./queue.js";
+export {
+  FLOOR_BOUND_US,
+  Queue,
+  type Stepped,
+  type StoredClaim,
+  TicketFloor,
+  type ToNotify,
+} from "./queue.js";
 export {
   bitIn,
   countIn,

@@ -18,7 +18,10 @@ export interface StoredClaim {
   readonly fixed: boolean;
   readonly minHoldMs: number;
   readonly cameAtMs: number;
-  /** When the engine first answered that it is granted, or notified its waiter of that. */
+  /**
+   * When the grant began: with the first granted answer. For a claim that is neither fixed nor has a `minHold`, the
+   * notification counts as one.
+   */
   grantedAtMs: number | undefined;
   deadlineMs: number;
   /** Released, but kept until its `minHold` is over. */
@@ -51,7 +54,10 @@ export class Queue {
 
   constructor(readonly name: string) {}
 
-  /** One atomic step: drop what has expired, act, and find out which waiters that has let in. */
+  /**
+   * One atomic step: drop what has expired, act, and list the granted claims that have had no granted answer yet. A claim
+   * that is fixed or has a `minHold` is listed at every step until it asks.
+   */
   step<T>(atMs: number, act: (notify: (toNotify: ToNotify) => void) => T): Stepped<T> {
     const notify: ToNotify[] = [];
     this.#dropExpired(atMs);
@@ -142,8 +148,8 @@ export class Queue {
   }
 
   /**
-   * A claim leaves at once, or stays until its `minHold` is over; the other claims cannot tell the difference. `force`:
-   * an operator takes it away, and its holder is told.
+   * Removes the claim, or keeps it until its `minHold` is over; to the others, a kept claim looks held. `atOnce` ignores
+   * the `minHold`. `force`: it is taken away, and its process is notified.
    */
   release(
     id: string,

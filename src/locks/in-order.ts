@@ -25,16 +25,22 @@ interface NameQueue {
 }
 
 /**
- * Requests in the order in which this program makes them. Those for different names are at the engine at the same
- * time; only the callbacks wait for each other.
+ * For Web Locks: calls the callbacks of `request()` in the order in which this program has made the requests. Requests
+ * for different names are at the engine at the same time; only the callbacks wait for each other.
  */
 export class InOrder {
-  /** Every callback waits for the requests before it in here. A request leaves when it is called or has to wait. */
-  readonly unsettled = new Set<Turn>();
+  /**
+   * Requests whose callbacks have to start in this order. One leaves when its callback has started, when it has failed,
+   * or when it is the first and has to wait for its lock.
+   */
+  readonly ordered = new Set<Turn>();
   readonly #queues = new Map<string, NameQueue>();
   readonly #releases = new Set<Promise<void>>();
 
-  /** Called as soon as the request is made. A request that steals does not wait: it is settled when it is called. */
+  /**
+   * Called as soon as the request is made. `steals`: an answer `waiting` does not let later callbacks start first,
+   * because the lock is about to be taken for this one.
+   */
   arrive(name: string, steals: boolean): Turn {
     const queue = this.#queues.get(name) ?? { asking: new FifoMutex(), standing: [], requests: 0 };
     this.#queues.set(name, queue);
@@ -44,17 +50,20 @@ export class InOrder {
     });
   }
 
-  /** Until the engine has heard what was asked for and given back so far. */
+  /**
+   * Waits until the engine has answered all earlier requests, for `LONGEST_MS` at most, and all releases that are under
+   * way.
+   */
   async heard(): Promise<void> {
-    if (this.unsettled.size > 0) {
+    if (this.ordered.size > 0) {
       const turn = new Turn(this, undefined, false);
-      await turn.first();
+      await turn.waitToBeFirst();
       turn.end();
     }
     await Promise.all(this.#releases);
   }
 
-  /** A lock is being given back until the answer is called. */
+  /** A release begins. The returned function is called when it has ended. */
   releasing(): () => void {
     let done = () => {};
     const release = new Promise<void>((resolve) => {
@@ -69,21 +78,21 @@ export class InOrder {
 
   /** Lets the first one go on, if it waits for that. */
   advance(): void {
-    for (const turn of this.unsettled) {
+    for (const turn of this.ordered) {
       if (!turn.settled) {
         turn.goOn();
         return;
       }
-      this.unsettled.delete(turn);
+      this.ordered.delete(turn);
     }
   }
 
   /** The engine takes too long to answer those before this one: they hold up no request any more. */
   passOver(turn: Turn): void {
-    if (!this.unsettled.has(turn)) return;
-    for (const earlier of [...this.unsettled]) {
+    if (!this.ordered.has(turn)) return;
+    for (const earlier of [...this.ordered]) {
       if (earlier === turn) return;
-      this.unsettled.delete(earlier);
+      this.ordered.delete(earlier);
       earlier.goOn();
     }
   }
@@ -105,11 +114,11 @@ export class Turn {
     this.#queue = queue;
     this.#steals = steals;
     this.#onEnd = onEnd;
-    order.unsettled.add(this);
+    order.ordered.add(this);
   }
 
-  /** Until the requests of the same name before it have been answered. */
-  async toAsk(signal: AbortSignal | undefined, closing: AbortSignal): Promise<void> {
+  /** Waits until the requests of the same name before it have been answered. */
+  async waitToAsk(signal: AbortSignal | undefined, closing: AbortSignal): Promise<void> {
     this.#endAsking = await this.#queue?.asking.take(Infinity, signal, () => closing);
   }
 
@@ -126,12 +135,12 @@ export class Turn {
   /** It has to enter the queue again, behind all others. */
   positionLost(): void {
     this.#leaveQueue();
-    this.#order.unsettled.delete(this);
+    this.#order.ordered.delete(this);
     this.#order.advance();
   }
 
-  /** Until its callback may be called. */
-  async first(): Promise<void> {
+  /** Waits until its callback may be called. */
+  async waitToBeFirst(): Promise<void> {
     // If it was settled before, because it had to wait: no later one overtakes it now.
     this.settled = false;
     while (!this.#isFirst()) {
@@ -145,7 +154,7 @@ export class Turn {
   end(): void {
     this.#endAsking?.();
     this.#leaveQueue();
-    this.#order.unsettled.delete(this);
+    this.#order.ordered.delete(this);
     this.#order.advance();
     this.#onEnd?.();
   }
@@ -155,13 +164,13 @@ export class Turn {
   }
 
   #isFirst(): boolean {
-    const { unsettled } = this.#order;
-    const [first] = unsettled;
-    if (unsettled.has(this) && first !== this) return false;
+    const { ordered } = this.#order;
+    const [first] = ordered;
+    if (ordered.has(this) && first !== this) return false;
     return this.ticket === undefined || this.#queue?.standing[0] === this;
   }
 
-  /** Says whether something has changed, or else it has waited for too long. */
+  /** Resolves to true if something has changed, to false after `LONGEST_MS`. */
   #wait(): Promise<boolean> {
     return new Promise((resolve) => {
       const end = (changed: boolean) => {

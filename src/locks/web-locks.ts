@@ -63,7 +63,7 @@ export class WebLocks {
     if (around !== undefined) lastInside.set(around, turn);
     try {
       const lease = await this.#enter(options, full, turn);
-      await turn.first();
+      await turn.waitToBeFirst();
       if (lease === undefined) return started(() => callback(null));
       if (signal?.aborted) {
         this.#connection.inBackground(lease.abandon());
@@ -126,7 +126,7 @@ export class WebLocks {
       // On the platform it would have held the lock by then. To steal it back would turn the order around.
       if (steal && gone.loss === "forced") throw broken(stolenFrom(full, ticket, gone));
     };
-    await turn.toAsk(signal, connection.closing);
+    await turn.waitToAsk(signal, connection.closing);
     const heldClaim = await acquire(connection, { ...ask, onAnswer, onPositionLost });
     if (heldClaim === undefined) return undefined;
     // Outside every call chain: a request for the same name inside it waits, as it does on the platform.
@@ -165,7 +165,7 @@ function held<T>(lease: ClaimLease, order: InOrder, work: () => T): Promise<Awai
       } finally {
         // What the callback asked for comes to the engine before the lock is given back.
         const inside = lastInside.get(lease);
-        if (inside !== undefined && order.unsettled.has(inside)) await order.heard();
+        if (inside !== undefined && order.ordered.has(inside)) await order.heard();
         released = order.releasing();
       }
     };

@@ -162,7 +162,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     edits: [
       {
         file: CLAIM,
-        find: "const needed = majority - reached(tickets, ticket);",
+        find: "const needed = majority - countReached(tickets, ticket);",
         replace: "const needed = 0; votes.clear();",
       },
     ],

@@ -84,12 +84,12 @@ export async function enterQueue(
   const { succeeded, responses, header } = await write(rpc, claim, guard, value, whole);
   if (!succeeded) {
     const [session, first] = responses;
-    if (claim.session.learn(session?.response_range) || request.queue) return { state: "again" };
+    if (claim.session.learn(session?.response_range) || request.queue) return { state: "raced" };
     const claims = claim.queue.read(first?.response_range);
     if (claims[0]?.id === claim.id) return known(claim, claims[0].ticket);
     // An empty queue means that the claims of before have left.
-    if (claims.length === 0 || !claim.exclusive) return { state: "again" };
-    return (await refusalOf(driver, claim, request, claims)) ?? { state: "again" };
+    if (claims.length === 0 || !claim.exclusive) return { state: "raced" };
+    return (await refusalOf(driver, claim, request, claims)) ?? { state: "raced" };
   }
   const [, own, read] = responses;
   const [kv] = own?.response_range?.kvs ?? [];

@@ -4,7 +4,7 @@ import { worthWatching } from "../../core/claim.js";
 import { nowMs, sendingNow } from "../../core/clock.js";
 import { backendError } from "../../core/errors.js";
 import {
-  type Blocked,
+  type Blockers,
   type Entry,
   type Look,
   type QueueDriver,
@@ -76,7 +76,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     return { ahead: queue.read(ahead?.response_range), revision: kv.mod_revision };
   }
 
-  blockers(claim: EtcdClaim, ahead: readonly ListedKey[], notify?: () => void): Blocked<ListedKey> {
+  blockers(claim: EtcdClaim, ahead: readonly ListedKey[], notify?: () => void): Blockers<ListedKey> {
     const blockers = worthWatching(ahead, claim.weight, claim.capacity);
     const watched = notify === undefined ? [] : blockers;
     const stops = watched.map(({ kv }) =>
@@ -84,7 +84,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     );
     return {
       blockers,
-      stop: () => {
+      unwatch: () => {
         for (const stop of stops) stop();
       },
     };

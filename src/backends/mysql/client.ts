@@ -4,7 +4,7 @@ import type { TlsSettings } from "../../engine-kit/tls.js";
 import type { Host } from "../../engine-kit/url.js";
 import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import type { Pool, Stop } from "../sql/pool.js";
+import type { Pool, StopResult } from "../sql/pool.js";
 import { ENGINE, isFromServer, isWritable } from "./errors.js";
 import {
   closed,
@@ -108,7 +108,7 @@ function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLik
       stopBorrowed(promised, { identity, threadId }, attempt, stopping),
     // One is left for stopping requests which hang, if there is more than one.
     most: Math.max(1, limit - 1),
-    borrowedFrom: limit,
+    callersPoolSize: limit,
     timeoutMs,
   });
 }
@@ -168,7 +168,11 @@ class RequestStopper {
   #open: Promise<OwnClient> | undefined;
   #users = 0;
 
-  async stop(make: () => OwnClient, thread: ServerThread, requestTimeout: RequestTimeout): Promise<Stop> {
+  async stop(
+    make: () => OwnClient,
+    thread: ServerThread,
+    requestTimeout: RequestTimeout,
+  ): Promise<StopResult> {
     this.#users++;
     let client: OwnClient | undefined;
     try {
@@ -177,7 +181,7 @@ class RequestStopper {
       return await inTime(killOn(client.promise(), thread), requestTimeout);
     } catch (error) {
       // A server that has no connection left is reachable.
-      return isFromServer(error) ? "told" : "unreachable";
+      return isFromServer(error) ? "repeat" : "unreachable";
     } finally {
       if (--this.#users === 0) {
         this.#open = undefined;
@@ -200,7 +204,7 @@ async function openWithin(make: () => OwnClient, requestTimeout: RequestTimeout)
   }
 }
 
-async function killOn(session: MysqlSession, { identity, threadId }: ServerThread): Promise<Stop> {
+async function killOn(session: MysqlSession, { identity, threadId }: ServerThread): Promise<StopResult> {
   if (typeof threadId !== "number") return "absent";
   const { server, client, isIdle } = await identityOf(session, String(threadId));
   if (server !== identity.server || client !== identity.client) return "absent";
@@ -209,7 +213,7 @@ async function killOn(session: MysqlSession, { identity, threadId }: ServerThrea
   const what = isIdle ? "CONNECTION" : "QUERY";
   try {
     await firstRow(session, `KILL ${what} ${threadId}`);
-    return "told";
+    return "repeat";
   } catch (error) {
     // 1094: there is no such connection; 1095: it is of another user.
     if (isFromServer(error) && /^109[45]$/.test(String((error as { errno?: unknown }).errno)))
@@ -224,7 +228,7 @@ async function stopBorrowed(
   thread: ServerThread,
   attempt: number,
   requestTimeout: RequestTimeout,
-): Promise<Stop> {
+): Promise<StopResult> {
   const coming = pool.getConnection();
   let other: MysqlConnectionLike;
   try {
@@ -234,7 +238,7 @@ async function stopBorrowed(
     const { code, message } = error as { code?: unknown; message?: unknown };
     // The pool has none to spare, now or within that time: the server may well be there.
     const isBusy = code === undefined || NO_CONNECTION_LEFT.test(String(message));
-    return isBusy && attempt < BORROWED_TRIES ? "told" : "unreachable";
+    return isBusy && attempt < BORROWED_TRIES ? "repeat" : "unreachable";
   }
   try {
     const stop = await inTime(killOn(other, thread), requestTimeout);

@@ -4,7 +4,7 @@ import type { Host } from "../../engine-kit/url.js";
 import { codeOf, lateError } from "../sql/errors.js";
 import { borrowedPool, inTime, type OpeningConnection, ownPool, stopTimeout } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import type { Lent, Pool, Stop } from "../sql/pool.js";
+import type { Lent, Pool, StopResult } from "../sql/pool.js";
 import { ENGINE, SILENT } from "./errors.js";
 import {
   type CancelSender,
@@ -147,7 +147,7 @@ function poolOf(pool: PgPoolLike & { readonly Client?: unknown }, timeoutMs: num
       return stopper.stop({ cancel, make }, session, attempt);
     },
     most: Infinity,
-    borrowedFrom: typeof max === "number" ? max : Infinity,
+    callersPoolSize: typeof max === "number" ? max : Infinity,
     timeoutMs,
   });
 }
@@ -173,7 +173,7 @@ async function sessionOf(
 
 /** How a server is reached apart from the connection on which something has to be stopped. */
 interface OtherWay {
-  cancel(): Promise<Stop>;
+  cancel(): Promise<StopResult>;
   make(): OwnClient;
 }
 
@@ -193,7 +193,7 @@ class RequestStopper {
     this.requestTimeout = stopTimeout(timeoutMs);
   }
 
-  stop({ cancel, make }: OtherWay, session: ServerSession | undefined, attempt: number): Promise<Stop> {
+  stop({ cancel, make }: OtherWay, session: ServerSession | undefined, attempt: number): Promise<StopResult> {
     if (attempt <= CANCELS) return inTime(cancel(), this.requestTimeout).catch(unreachable);
     if (session === undefined) return Promise.resolve("absent");
     const ended = this.#last.then(() => terminate(make(), session, this.requestTimeout));
@@ -202,25 +202,25 @@ class RequestStopper {
   }
 }
 
-const unreachable = (): Stop => "unreachable";
+const unreachable = (): StopResult => "unreachable";
 
 /** Ends the server process of a request that cannot be cancelled, if it is there. */
 async function terminate(
   client: OwnClient & CancelSender & { destroy?(): void },
   { pid, started }: ServerSession,
   requestTimeout: RequestTimeout,
-): Promise<Stop> {
+): Promise<StopResult> {
   const text =
     "SELECT pg_terminate_backend(pid) AS told FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2";
   client.on("error", ignore);
-  const ask = async (): Promise<Stop> => {
+  const ask = async (): Promise<StopResult> => {
     try {
       await client.connect();
       const found = await firstRow(client, { text, values: [pid, started], columns: ["told"] });
-      return found === undefined ? "absent" : "told";
+      return found === undefined ? "absent" : "repeat";
     } catch (error) {
       // It is there, but has no connection left, or is starting up.
-      return /^(53|57P)/.test(codeOf(error)) ? "told" : "unreachable";
+      return /^(53|57P)/.test(codeOf(error)) ? "repeat" : "unreachable";
     }
   };
   try {

@@ -3,7 +3,7 @@ import type { LowestVersions } from "../../engine-kit/client-library.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { Host } from "../../engine-kit/url.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import type { Stop } from "../sql/pool.js";
+import type { StopResult } from "../sql/pool.js";
 
 export interface PgQuery {
   readonly text: string;
@@ -79,7 +79,7 @@ export interface Connector {
   readonly library: "pg" | "postgres";
   make(host: Host, timeoutMs: number): OwnClient;
   /** Sends a cancel request for what runs on it, which takes none of the server's connections. */
-  cancel(client: OwnClient, host: Host, requestTimeout: RequestTimeout): Promise<Stop>;
+  cancel(client: OwnClient, host: Host, requestTimeout: RequestTimeout): Promise<StopResult>;
   /** Cuts the connection off, without telling the server. */
   destroy(client: OwnClient): void;
 }

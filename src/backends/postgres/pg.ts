@@ -4,7 +4,7 @@ import { socketTls } from "../../engine-kit/tls.js";
 import type { Host } from "../../engine-kit/url.js";
 import { inTime } from "../sql/open-pool.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import type { Stop } from "../sql/pool.js";
+import type { StopResult } from "../sql/pool.js";
 import {
   type CancelSender,
   type CancelTarget,
@@ -62,20 +62,20 @@ export async function pgConnector(address: DatabaseAddress): Promise<Connector |
   };
 }
 
-/** "told" as soon as the server has closed the connection of the cancel request, which it does when it has acted. */
+/** `repeat` as soon as the server has closed the connection of the cancel request, which it does when it has acted. */
 export function sendCancel(
   sender: CancelSender,
   target: CancelTarget,
   requestTimeout: RequestTimeout,
-): Promise<Stop> {
+): Promise<StopResult> {
   const { connection, host = "", port = 0, ssl } = sender;
   const { processID, secretKey } = target;
   if (connection === undefined || typeof processID !== "number" || typeof secretKey !== "number") {
     return Promise.resolve("absent");
   }
-  const told = new Promise<Stop>((resolve) => {
+  const told = new Promise<StopResult>((resolve) => {
     let sent = false;
-    const over = () => resolve(sent ? "told" : "unreachable");
+    const over = () => resolve(sent ? "repeat" : "unreachable");
     connection.on("error", over);
     connection.on("end", over);
     const send = () => {
@@ -87,7 +87,7 @@ export function sendCancel(
     if (host.startsWith("/")) connection.connect(`${host}/.s.PGSQL.${port}`);
     else connection.connect(port, host);
   });
-  return inTime(told, requestTimeout).catch((): Stop => {
+  return inTime(told, requestTimeout).catch((): StopResult => {
     connection.stream.destroy();
     return "unreachable";
   });

@@ -7,7 +7,7 @@ import { absent, refuseOlder } from "../../engine-kit/client-library.js";
 import { socketTls, type TlsSettings } from "../../engine-kit/tls.js";
 import type { Host } from "../../engine-kit/url.js";
 import type { DatabaseAddress } from "../sql/options.js";
-import type { Stop } from "../sql/pool.js";
+import type { StopResult } from "../sql/pool.js";
 import {
   type Connector,
   LOWEST_VERSIONS,
@@ -194,7 +194,7 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
   }
 
   /** By a connection that the library makes for it. Its own `cancel` leaves a rejection unhandled. */
-  async cancel(): Promise<Stop> {
+  async cancel(): Promise<StopResult> {
     const cancel = this.#asked?.canceller;
     if (typeof cancel !== "function") return "absent";
     this.#isCancelling = true;
@@ -203,7 +203,7 @@ class PostgresJsClient extends EventEmitter implements OwnClient {
     this.#isCancelling = false;
     await told;
     // The server closes that connection when it has acted; the library does so when nothing came within its time.
-    return nowMs() - sentMs < this.#timeoutMs ? "told" : "unreachable";
+    return nowMs() - sentMs < this.#timeoutMs ? "repeat" : "unreachable";
   }
 
   async end(): Promise<void> {

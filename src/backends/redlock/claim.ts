@@ -5,16 +5,16 @@ import { bitIn } from "../../engine-kit/replies.js";
 import { failuresOf, type Report } from "./errors.js";
 import { clearestOf } from "./existing-claims.js";
 import {
+  agreedTicket,
   answerIn,
   askAll,
-  keptBy,
+  countReached,
+  majorityFreeInMs,
+  majorityKeepsMs,
   majorityOf,
   type Replies,
-  reached,
-  roomIn,
   SOON,
   type Soon,
-  ticketOf,
 } from "./majority.js";
 import { type RedlockNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
@@ -126,8 +126,8 @@ export class ClaimAttempt {
     const minority = this.#nodes.length - majority;
     if (votes.size >= majority) {
       const tickets = [...votes.values()].map(({ ticket }) => ticket);
-      const ticket = ticketOf(tickets, majority);
-      const confirmed = ticket !== undefined && reached(tickets, ticket) >= majority;
+      const ticket = agreedTicket(tickets, majority);
+      const confirmed = ticket !== undefined && countReached(tickets, ticket) >= majority;
       // The rest may confirm it, for less than a second phase costs.
       return over || confirmed || this.#known !== undefined ? { state: "elected", votes, others } : SOON;
     }
@@ -140,7 +140,7 @@ export class ClaimAttempt {
       // Split votes, or a lock that is just being released, mean a shorter wait: the other nodes may tell.
       if ((!held || this.#candidate.request.queue) && !over) return SOON;
       const times = refusals.map(({ changeInMs }) => changeInMs);
-      const changeInMs = roomIn(times, votes.size, majority);
+      const changeInMs = majorityFreeInMs(times, votes.size, majority);
       return this.#lost(replies, { state: "refused", held, free: votes.size, changeInMs });
     }
     const reports = [...failuresOf(this.#nodes, replies), ...young];
@@ -172,8 +172,8 @@ export class ClaimAttempt {
     const majority = this.#majority;
     const drawn = [...votes.values()];
     const tickets = drawn.map(({ ticket }) => ticket);
-    const ticket = this.#known ?? ticketOf(tickets, majority) ?? 0;
-    const needed = majority - reached(tickets, ticket);
+    const ticket = this.#known ?? agreedTicket(tickets, majority) ?? 0;
+    const needed = majority - countReached(tickets, ticket);
     const behind = needed > 0 ? this.#nodes.filter((node) => (votes.get(node)?.ticket ?? 0) < ticket) : [];
     const failures = needed > 0 ? await this.#raise(behind, votes, ticket, needed) : [];
     if (failures.length > 0) {
@@ -185,7 +185,7 @@ export class ClaimAttempt {
     for (const [node, vote] of votes)
       if (vote.ticket !== ticket && !behind.includes(node)) this.#settle(node, ticket).catch(() => undefined);
     const times = drawn.map(({ remainingMs }) => remainingMs);
-    return { state: "granted", ticket, remainingMs: keptBy(times, majority) };
+    return { state: "granted", ticket, remainingMs: majorityKeepsMs(times, majority) };
   }
 
   /** Raises counters until so many more have reached the ticket, or says why not. */

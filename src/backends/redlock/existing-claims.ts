@@ -9,7 +9,7 @@ import {
   answerIn,
   answersIn,
   askAll,
-  keptBy,
+  majorityKeepsMs,
   majorityOf,
   type Replies,
   type Reply,
@@ -59,7 +59,7 @@ function renewalOf(replies: Replies<readonly Extension[]>, index: number): Renew
     if (answer?.state === "held") times.push(answer.remainingMs);
     else if (answer?.state === "gone") losses.push(answer);
   }
-  if (times.length >= majority) return { state: "held", remainingMs: keptBy(times, majority) };
+  if (times.length >= majority) return { state: "held", remainingMs: majorityKeepsMs(times, majority) };
   return losses.length > replies.length - majority ? clearestOf(losses) : undefined;
 }
 

@@ -2,7 +2,8 @@ import { nowMs } from "../../core/clock.js";
 import { AnswerTimer } from "../../engine-kit/request-timeout.js";
 import type { RedlockNode } from "./node.js";
 
-// What a majority has decided. Pure: the model check in test/engines/redlock explores what follows from it.
+// What the replies of the nodes amount to. The first functions are arithmetic on votes, which the model of the protocol
+// in test/engines/redlock/protocol uses as well. `askAll`, below, sends requests and has timers.
 
 /** A grant needs this many votes: two sets of them always have a node in common. */
 export function majorityOf(nodes: number): number {
@@ -10,28 +11,28 @@ export function majorityOf(nodes: number): number {
 }
 
 /**
- * The ticket that votes with these tickets amount to, once a majority has voted: greater than all tickets
- * handed out before, because it is not lower than those of a majority, and one of that majority has seen each
- * earlier one. Not simply the greatest: so a minority of clocks that are wrong has no say where all have voted.
+ * The ticket that votes with these tickets amount to: of m nodes that make a majority, the m-th lowest. At least a
+ * majority drew no more than this, and one node of it had seen each earlier ticket; so this one is greater than all of
+ * those. The greatest would do as well, but then a single clock that runs ahead would decide.
  */
-export function ticketOf(tickets: readonly number[], majority: number): number | undefined {
+export function agreedTicket(tickets: readonly number[], majority: number): number | undefined {
   return tickets.toSorted((a, b) => a - b)[majority - 1];
 }
 
 /** How many nodes have a counter that has reached the ticket: with a majority, no later one can be lower. */
-export function reached(tickets: readonly number[], ticket: number): number {
+export function countReached(tickets: readonly number[], ticket: number): number {
   return tickets.filter((drawn) => drawn >= ticket).length;
 }
 
 /** For how long a majority keeps what each of these nodes keeps for its time. */
-export function keptBy(times: readonly number[], majority: number): number {
-  return times.toSorted((a, b) => b - a)[majority - 1] ?? 0;
+export function majorityKeepsMs(timesMs: readonly number[], majority: number): number {
+  return timesMs.toSorted((a, b) => b - a)[majority - 1] ?? 0;
 }
 
-/** In what time a majority may have room, if these nodes have it in these times and `free` ones have it now. */
-export function roomIn(times: readonly number[], free: number, majority: number): number {
+/** When a majority may be free, if these nodes are after these times and `free` ones are now. */
+export function majorityFreeInMs(timesMs: readonly number[], free: number, majority: number): number {
   if (free >= majority) return 0;
-  return times.toSorted((a, b) => a - b)[majority - free - 1] ?? Infinity;
+  return timesMs.toSorted((a, b) => a - b)[majority - free - 1] ?? Infinity;
 }
 
 /** What one node has said, or why it has said nothing. */
@@ -49,8 +50,8 @@ export function answersIn<A>(replies: Replies<A>): readonly A[] {
 }
 
 /**
- * Nearly enough: the rest is waited for until so much time has passed since the question; without a number, for
- * as long again as it took to come this far.
+ * It could be decided now, but further replies may improve the result: they are waited for until so much time has
+ * passed since the question; without a number, for as long again as it took to come this far.
  */
 export class Soon {
   constructor(readonly withinMs?: number) {}
@@ -62,7 +63,7 @@ export interface Question<A, T> {
   readonly nodes: readonly RedlockNode[];
   ask(node: RedlockNode): Promise<A>;
   readonly timeoutMs: number;
-  /** What the replies so far amount to. When no more is to come, it has to say. */
+  /** What the replies so far amount to; `undefined`: wait. If it is `over`, no more replies come, and it must decide. */
   decide(replies: Replies<A>, over: boolean): T | Soon | undefined;
   /** What came after the decision. */
   late?(node: RedlockNode, answer: A): void;
@@ -70,7 +71,7 @@ export interface Question<A, T> {
 
 const SHORTEST_GRACE_MS = 1;
 
-/** Asks all nodes at once, and settles as soon as their replies decide it: never later than its time. */
+/** Asks all nodes at once, and settles when `decide` has decided: at the latest after `timeoutMs` of running time. */
 export function askAll<A, T>(question: Question<A, T>): Promise<T> {
   const { nodes, timeoutMs, decide } = question;
   return new Promise((resolve, reject) => {

@@ -30,7 +30,7 @@ const MOST_ATTEMPTS = 20;
 /** Why a claim was not made, or does not stay. */
 export type Refusal = Extract<Answer, { state: "refused" | "queue-full" | "capacity-mismatch" }>;
 
-/** What was seen of the queue of an own claim. */
+/** The queue ahead of one of our claims, as last read. */
 export interface Look<L extends ListedClaim> {
   /** In ticket order; of an exclusive claim perhaps only the nearest. */
   readonly ahead: readonly L[];
@@ -43,18 +43,19 @@ export type Entry<L extends ListedClaim> =
   /** An earlier request has made it. */
   | { readonly state: "known" }
   /** Another process was faster. */
-  | { readonly state: "again" }
+  | { readonly state: "raced" }
   /** It was made, and taken away before it was seen. */
   | { readonly state: "missing" }
   /** It was not made. */
   | Refusal;
 
-export interface Blocked<L extends ListedClaim> {
+/** The claims in the way, and how to stop watching them. */
+export interface Blockers<L extends ListedClaim> {
   readonly blockers: readonly L[];
-  readonly stop: () => void;
+  readonly unwatch: () => void;
 }
 
-/** What differs between the engines, from the first request of a claim on. */
+/** What differs between the engines while a claim lives; `ClaimDriver`: when it ends. */
 export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends ClaimDriver<C> {
   readonly claims: OwnClaims<C>;
   /** A claim for this request, on a session that lasts long enough; it is not sent yet. */
@@ -63,7 +64,7 @@ export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends 
   /** Looks at the queue, and writes the metadata if it has changed; `undefined` if the claim is not there. */
   look(claim: C, request: ClaimRequest): Promise<Look<L> | undefined>;
   /** The claims that are in the way; with `notify` it is called when one of them leaves, or has left already. */
-  blockers(claim: C, ahead: readonly L[], notify?: () => void): Blocked<L> | Promise<Blocked<L>>;
+  blockers(claim: C, ahead: readonly L[], notify?: () => void): Blockers<L> | Promise<Blockers<L>>;
   /** The first granted answer: a fixed or a minimal time begins. `false`: the claim has changed, look again. */
   grant(claim: C, request: ClaimRequest, look: Look<L>): Promise<boolean>;
   renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]>;
@@ -86,7 +87,7 @@ const TRAITS: Omit<Traits, "engine"> = {
 /** What an engine consists of, besides its queue. */
 export interface SessionParts {
   readonly engine: string;
-  /** Those that not all engines of this family have. */
+  /** Those of this engine only. */
   readonly caveats: readonly string[];
   readonly tls: TlsSettings | undefined;
   /** The client library, where there is one. */
@@ -94,12 +95,12 @@ export interface SessionParts {
   readonly cells: CellStore;
   /** The live claims of one name, at most `limit` of them; `undefined` if there are none. */
   record(name: string, limit?: number): Promise<ResourceRecord | undefined>;
-  /** The same of every name that begins so. */
+  /** The same for every name with this prefix. */
   records(prefix: string): AsyncIterable<ResourceRecord | undefined>;
   /** Takes a claim of any process away, and says whether it was there. */
   takeAway(claim: { readonly name: string; readonly id: string }, force: Force): Promise<boolean>;
-  /** Where a request may find that its session is over: does it again, on the next session. */
-  again?<T>(act: () => Promise<T>): Promise<T>;
+  /** Where a request may find that its session is over: repeats it on the next session. */
+  onNextSession?<T>(act: () => Promise<T>): Promise<T>;
 }
 
 /** The backend of engines whose claims live by a session, and whose waiters watch the claims ahead of them. */
@@ -125,7 +126,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
 
   async claim(request: ClaimRequest): Promise<Answer> {
     const askedMs = nowMs();
-    return this.#again(() => this.#claim(request, askedMs));
+    return this.#onNextSession(() => this.#claim(request, askedMs));
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]> {
@@ -133,7 +134,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   }
 
   async release(named: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
-    if (typeof ending === "object") return this.#again(() => this.#parts.takeAway(named, ending));
+    if (typeof ending === "object") return this.#onNextSession(() => this.#parts.takeAway(named, ending));
     const claim = this.#claims.get(named.id);
     if (claim === undefined || (claim.left && ending === undefined)) return false;
     return this.#claims.release(claim, ending === "unused");
@@ -145,7 +146,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
     const records =
       "prefix" in query
         ? this.#parts.records(query.prefix)
-        : [await this.#again(() => this.#parts.record(query.name, query.limit))];
+        : [await this.#onNextSession(() => this.#parts.record(query.name, query.limit))];
     for await (const record of records) if (record !== undefined) yield record;
   }
 
@@ -158,8 +159,8 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
     return this.#driver.close(this.#claims.sessionsInUse());
   }
 
-  #again<T>(act: () => Promise<T>): Promise<T> {
-    return this.#parts.again?.(act) ?? act();
+  #onNextSession<T>(act: () => Promise<T>): Promise<T> {
+    return this.#parts.onNextSession?.(act) ?? act();
   }
 
   async #claim(request: ClaimRequest, askedMs: number): Promise<Answer> {
@@ -183,7 +184,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const claim = await this.#claimFor(request);
       const entry = await this.#driver.enter(claim, request, attempt);
-      if (entry.state === "again") continue;
+      if (entry.state === "raced") continue;
       if (entry.state === "known") return this.#ask(request, claim, askedMs);
       if (entry.state === "missing") return this.#claims.goneAfter(claim);
       if (entry.state !== "entered") {
@@ -217,11 +218,11 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   async #answer(request: ClaimRequest, claim: C, look: Look<L>, askedMs: number): Promise<Answer> {
     const { ticket = 0n } = claim;
     claim.stopWatching();
-    const { blockers, stop } = await this.#driver.blockers(claim, look.ahead, () =>
+    const { blockers, unwatch } = await this.#driver.blockers(claim, look.ahead, () =>
       this.#claims.notify(claim),
     );
-    if (this.#claims.has(claim)) claim.stopWatching = stop;
-    else stop(); // It was taken away meanwhile.
+    if (this.#claims.has(claim)) claim.stopWatching = unwatch;
+    else unwatch(); // It was taken away meanwhile.
     if (blockers.length > 0) {
       claim.waited = true;
       const remainingMs = claim.remainingMs(askedMs, request.ttlMs);

@@ -138,7 +138,7 @@ export class PooledConnection<Connection> implements SqlConnection {
         }
         // A pool of the caller's may have many old connections, each of which has to be found.
         const triesAtOnce =
-          meaning === "read-only" ? Math.min(this.#pool?.idleAtMost ?? 0, TRIES_AT_ONCE) : 0;
+          meaning === "read-only" ? Math.min(this.#pool?.oldConnectionsAtMost ?? 0, TRIES_AT_ONCE) : 0;
         const isAtOnce = attempt <= triesAtOnce || (meaning === "stale" && attempt === 1);
         if (!isAtOnce) await pause(attempt - triesAtOnce, longestMs);
       }
@@ -211,13 +211,13 @@ export class PooledConnection<Connection> implements SqlConnection {
     work: (connection: Connection) => Promise<T>,
     requestTimeout: RequestTimeout,
   ): Promise<T> {
-    const order = (await this.#opened()).order();
+    const pending = (await this.#opened()).request();
     let lent: Lent<Connection> | undefined;
-    const done = order.coming.then((one) => {
+    const done = pending.connection.then((one) => {
       lent = one;
       return work(one.connection);
     });
-    return this.#bounded(done, requestTimeout, () => lent, order.cancel);
+    return this.#bounded(done, requestTimeout, () => lent, pending.cancel);
   }
 
   /** Errors are the library's own, except for those of time. */

@@ -2,7 +2,7 @@ import { asError } from "../../core/errors.js";
 import { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { describeHosts, type Host } from "../../engine-kit/url.js";
 import { lateError, ReadOnlyServerError } from "./errors.js";
-import { Pool, type PoolMember, type PoolSettings, type Stop } from "./pool.js";
+import { Pool, type PoolMember, type PoolSettings, type StopResult } from "./pool.js";
 
 const ignore = () => {};
 
@@ -82,7 +82,7 @@ export function ownPool<Connection>(
 
 /** What we use of a pool of the caller's. */
 interface BorrowedPool<Connection extends object, Identity> extends PoolSettings {
-  readonly borrowedFrom: number;
+  readonly callersPoolSize: number;
   connect(): Promise<Connection>;
   /** What the pool keeps, where `connect` only gives something that is wrapped around it. */
   innerOf?(connection: Connection): object;
@@ -92,7 +92,7 @@ interface BorrowedPool<Connection extends object, Identity> extends PoolSettings
    */
   identify(connection: Connection): Promise<Identity>;
   giveBack(connection: Connection, broken: boolean): unknown;
-  stop(connection: Connection, identity: Identity, attempt: number): Promise<Stop>;
+  stop(connection: Connection, identity: Identity, attempt: number): Promise<StopResult>;
 }
 
 /** A pool of the caller's, to which each connection goes back after its request. It is not ours to end. */

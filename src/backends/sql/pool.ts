@@ -7,7 +7,7 @@ import { closedError } from "./errors.js";
 /** A connection that a request has for a while. Only the first call of `giveBack` or `abandon` counts. */
 export interface Lent<Connection> {
   readonly connection: Connection;
-  /** It has lain idle: the server may have closed it long ago. */
+  /** It lay idle until now: the server may have closed it long ago. */
   readonly wasIdle?: boolean;
   /** A broken one is not used again. */
   giveBack(broken: boolean): void;
@@ -18,26 +18,27 @@ export interface Lent<Connection> {
   abandon(ended: Promise<unknown>): void;
 }
 
-export interface Order<Connection> {
-  readonly coming: Promise<Lent<Connection>>;
+/** A connection that a request has asked for. */
+export interface PendingConnection<Connection> {
+  readonly connection: Promise<Lent<Connection>>;
   /** The request no longer wants a connection, and is given none. */
   cancel(): void;
 }
 
 /**
- * What came of telling the server to stop a request: it was told; it has no such request, because it is another
- * server than before or because the request has ended; or it cannot be reached.
+ * What to do after an attempt to stop a request at the server. `repeat`: try again later, if it still runs. `absent`: the
+ * server does not have it any more, or there is no way to stop it. `unreachable`: give up.
  */
-export type Stop = "told" | "absent" | "unreachable";
+export type StopResult = "repeat" | "absent" | "unreachable";
 
 /** A connection that the pool has opened. */
 export interface PoolMember<Connection> {
   readonly connection: Connection;
-  /** Closes it in order, or gives it back to the pool of the caller; a broken one is cut off. */
+  /** Closes it properly, or gives it back to the pool of the caller; a broken one is cut off. */
   close(broken: boolean): Promise<void>;
   /** Tells the server, by another way than this connection, to stop what runs on it; `attempt` counts from 1. */
-  stop(attempt: number): Promise<Stop>;
-  /** Whether it keeps the program from ending. */
+  stop(attempt: number): Promise<StopResult>;
+  /** As of a timer: with `ref` it keeps the program running, with `unref` it does not. */
   ref(): void;
   unref(): void;
 }
@@ -52,8 +53,8 @@ export interface PoolSettings {
   readonly most: number;
   /** How long a request may take. */
   readonly timeoutMs: number;
-  /** How many connections lie at most in the pool of the caller to which each goes back after its request. */
-  readonly borrowedFrom?: number;
+  /** Set if the connections come from a pool of the caller's, and go back to it after each request: its size. */
+  readonly callersPoolSize?: number;
 }
 
 interface Kept<Connection> extends Lent<Connection> {
@@ -64,13 +65,13 @@ interface Kept<Connection> extends Lent<Connection> {
   wasIdle: boolean;
 }
 
-interface Waiting<Connection> {
+interface WaitingRequest<Connection> {
   resolve(lent: Lent<Connection>): void;
   reject(error: unknown): void;
 }
 
 const IDLE_MS = 60_000;
-/** The server is told to stop a request again after this long, and then after twice as long. */
+/** The first pause before the server is told again to stop a request. Each one is twice as long as the one before. */
 const FIRST_REPEAT_MS = 100;
 
 const ignore = () => {};
@@ -78,15 +79,15 @@ const ignore = () => {};
 /**
  * A few connections, of our own or from a pool of the caller's. Like a library's pool, but a free connection is taken
  * at once, since a lock is two requests, and what a pool does around each of them is a good part of its price; a
- * request that gives up waiting is forgotten; and a connection counts until the server has let go of it, so there are
- * never more than `most`.
+ * request that gives up waiting is forgotten; and a connection whose request hangs counts until that has ended or
+ * cannot be stopped, so a server that hangs is not given more and more of them.
  */
 export class Pool<Connection> {
   readonly #settings: PoolSettings;
   readonly #connect: Open<Connection>;
   readonly #isBorrowed: boolean;
   readonly #idle: Kept<Connection>[] = [];
-  readonly #waiting = new Set<Waiting<Connection>>();
+  readonly #waiting = new Set<WaitingRequest<Connection>>();
   #count = 0;
   /** For how many of the requests that wait a connection is being opened: the others wait for one that is given back. */
   #opening = 0;
@@ -97,15 +98,15 @@ export class Pool<Connection> {
   constructor(settings: PoolSettings, connect: Open<Connection>) {
     this.#settings = settings;
     this.#connect = connect;
-    this.#isBorrowed = settings.borrowedFrom !== undefined;
+    this.#isBorrowed = settings.callersPoolSize !== undefined;
   }
 
   /**
-   * So many connections that were made earlier may come out of it, each of which may lead to a server that cannot
-   * write. Those of our own are closed together.
+   * How many old connections the caller's pool may still hand out after `replace`, each perhaps to a server that cannot
+   * write. Those of our own are closed together, so there are none.
    */
-  get idleAtMost(): number {
-    return this.#settings.borrowedFrom ?? 0;
+  get oldConnectionsAtMost(): number {
+    return this.#settings.callersPoolSize ?? 0;
   }
 
   /** One that is free right now: nearly always so, and the quickest way. */
@@ -117,25 +118,27 @@ export class Pool<Connection> {
     return kept;
   }
 
-  order(): Order<Connection> {
-    if (this.#ended) return { coming: Promise.reject(closedError(this.#settings.engine)), cancel: ignore };
+  /** Asks for a connection: a free one, a new one, or the next that is given back. */
+  request(): PendingConnection<Connection> {
+    if (this.#ended)
+      return { connection: Promise.reject(closedError(this.#settings.engine)), cancel: ignore };
+    const free = this.take();
+    if (free !== undefined) return { connection: Promise.resolve(free), cancel: ignore };
     let cancel = ignore;
-    const coming = new Promise<Lent<Connection>>((resolve, reject) => {
+    const connection = new Promise<Lent<Connection>>((resolve, reject) => {
       const waiting = { resolve, reject };
       this.#waiting.add(waiting);
       cancel = () => this.#forget(waiting);
     });
-    const free = this.take();
-    if (free !== undefined) free.giveBack(false);
-    else this.#openIfWanted();
-    return { coming, cancel };
+    this.#openIfWanted();
+    return { connection, cancel };
   }
 
-  /** A connection within that time, or the error. */
+  /** As `request`, but it fails with `late()` after the timeout. */
   lend(requestTimeout: RequestTimeout, late: () => Error): Promise<Lent<Connection>> {
-    const order = this.order();
-    return requestTimeout.bound(order.coming, asError, () => {
-      order.cancel();
+    const { connection, cancel } = this.request();
+    return requestTimeout.bound(connection, asError, () => {
+      cancel();
       return late();
     });
   }
@@ -149,7 +152,7 @@ export class Pool<Connection> {
     for (const kept of [...this.#idle]) this.#discard(kept, false);
   }
 
-  /** A request that is still at work ends it by giving its connection back; one that waits for one is sent away. */
+  /** A connection in use is closed when its request gives it back; requests that wait for one fail. */
   async end(): Promise<void> {
     // A pool of the caller's is not ours to end.
     if (this.#isBorrowed) return;
@@ -214,6 +217,7 @@ export class Pool<Connection> {
   #handOut(kept: Kept<Connection>): void {
     const next = this.#nextWaiting();
     if (next !== undefined) {
+      kept.wasIdle = false;
       next.resolve(kept);
       return;
     }
@@ -230,8 +234,8 @@ export class Pool<Connection> {
 
   /**
    * The server is told to stop the request, again and again, because a request may be where it cannot be stopped: until
-   * it has ended, or until it is known that the server does not have it any more. The connection is not used again even
-   * if its request ends well: what was told to stop it may still be under way.
+   * it has ended, the server does not have it any more, or the server cannot be reached. The connection is not used
+   * again even if its request ends well: what was told to stop it may still be under way.
    */
   #abandon(kept: Kept<Connection>, ended: Promise<unknown>): void {
     if (kept.state !== "open") return;
@@ -245,9 +249,9 @@ export class Pool<Connection> {
       kept.own.close(!hasEnded).then(drop, drop);
     };
     const tell = async (attempt: number): Promise<void> => {
-      const answer = await kept.own.stop(attempt).catch((): Stop => "unreachable");
+      const answer = await kept.own.stop(attempt).catch((): StopResult => "unreachable");
       if (over) return;
-      if (answer !== "told") return finish(false);
+      if (answer !== "repeat") return finish(false);
       const pauseMs = Math.min(FIRST_REPEAT_MS * 2 ** (attempt - 1), this.#settings.timeoutMs);
       startTimer(() => void (over || tell(attempt + 1)), pauseMs).unref();
     };
@@ -256,13 +260,13 @@ export class Pool<Connection> {
     ended.then(settled, settled);
   }
 
-  #nextWaiting(): Waiting<Connection> | undefined {
+  #nextWaiting(): WaitingRequest<Connection> | undefined {
     const [next] = this.#waiting;
     if (next !== undefined) this.#forget(next);
     return next;
   }
 
-  #forget(waiting: Waiting<Connection>): void {
+  #forget(waiting: WaitingRequest<Connection>): void {
     if (this.#waiting.delete(waiting) && this.#opening > 0) this.#opening--;
   }
 
@@ -280,7 +284,7 @@ export class Pool<Connection> {
     this.#drop(kept);
   }
 
-  /** The one that was used last stays in front, so those that are not needed grow old. */
+  /** The connection that was used last is taken first, so those that are not needed grow old. */
   #tidy(): void {
     const old = this.#idle.filter(({ idleSinceMs }) => nowMs() - idleSinceMs > IDLE_MS);
     for (const kept of old) this.#discard(kept, false);

@@ -1,7 +1,7 @@
 import type { ClaimRequest, Gone, Renewal, RenewRequest } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import {
-  type Blocked,
+  type Blockers,
   type Entry,
   type Look,
   type QueueDriver,
@@ -84,7 +84,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     claim: ZooKeeperClaim,
     ahead: readonly ListedNode[],
     notify?: () => void,
-  ): Promise<Blocked<ListedNode>> {
+  ): Promise<Blockers<ListedNode>> {
     return watchBlockers(claim.session, claim, ahead, notify);
   }
 

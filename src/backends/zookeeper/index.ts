@@ -32,7 +32,7 @@ export function zookeeper(options: ZooKeeperOptions): Backend {
     record: async (name, limit) => readRecord(await sessions.any(), root, name, limit),
     records: (prefix) => readRecords(sessions, root, prefix),
     takeAway: async (claim, force) => takeAway(await sessions.any(), root, claim, force),
-    again: againIfExpired,
+    onNextSession: againIfExpired,
   });
 }
 

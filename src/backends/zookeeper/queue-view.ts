@@ -1,5 +1,5 @@
 import { worthWatching } from "../../core/claim.js";
-import type { Blocked } from "../session-queue/backend.js";
+import type { Blockers } from "../session-queue/backend.js";
 import { unless } from "./errors.js";
 import { type ListedNode, numbersAreUsedUp, readClaims } from "./keys.js";
 import { ERROR, getChildren, sync } from "./messages.js";
@@ -111,7 +111,7 @@ export async function watchBlockers(
   { parent, weight, capacity }: Newcomer,
   ahead: readonly ListedNode[],
   notify?: () => void,
-): Promise<Blocked<ListedNode>> {
+): Promise<Blockers<ListedNode>> {
   let left = ahead;
   for (;;) {
     const blockers = worthWatching(left, weight, capacity);
@@ -135,7 +135,7 @@ export async function watchBlockers(
       throw error;
     }
     const fallen = new Set(looked.flatMap((one) => (one.stands ? [] : [one.claim])));
-    if (fallen.size === 0) return { blockers, stop };
+    if (fallen.size === 0) return { blockers, unwatch: stop };
     stop();
     left = left.filter((claim) => !fallen.has(claim));
   }

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { borrowedPool } from "#lib/backends/sql/open-pool.js";
-import { Pool, type PoolMember, type Stop } from "#lib/backends/sql/pool.js";
+import { Pool, type PoolMember, type StopResult } from "#lib/backends/sql/pool.js";
 import { sleep } from "#lib/testing/suite/bench.js";
 
 /** A pool whose connections are made of nothing, and those that it has opened. */
 function poolOf(most: number, open: () => Promise<void> = () => sleep(1)) {
-  const opened: { lose(): void; closed: boolean; stopped: number; answer: Stop }[] = [];
+  const opened: { lose(): void; closed: boolean; stopped: number; answer: StopResult }[] = [];
   const connect = async (lost: () => void): Promise<PoolMember<number>> => {
-    const state = { lose: lost, closed: false, stopped: 0, answer: "told" as Stop };
+    const state = { lose: lost, closed: false, stopped: 0, answer: "repeat" as StopResult };
     const connection = opened.push(state);
     await open();
     return {
@@ -28,12 +28,12 @@ function poolOf(most: number, open: () => Promise<void> = () => sleep(1)) {
 
 test("once it has ended it opens nothing, and a caller that waits for a connection is told", async () => {
   const { pool, opened } = poolOf(1);
-  const used = await pool.order().coming;
-  const waiting = pool.order().coming.catch((error: unknown) => error);
+  const used = await pool.request().connection;
+  const waiting = pool.request().connection.catch((error: unknown) => error);
   await pool.end();
   used.giveBack(false);
   expect(await waiting).toMatchObject({ code: "closed" });
-  await expect(pool.order().coming).rejects.toMatchObject({ code: "closed" });
+  await expect(pool.request().connection).rejects.toMatchObject({ code: "closed" });
   await sleep(20);
   expect(opened.map(({ closed }) => closed)).toEqual([true]);
 });
@@ -41,7 +41,7 @@ test("once it has ended it opens nothing, and a caller that waits for a connecti
 test("a connection that cannot be made is tried once for each caller that wants it", async () => {
   const { pool, opened } = poolOf(4, () => Promise.reject(new Error("no server is there")));
   for (const attempt of [1, 2]) {
-    await expect(pool.order().coming).rejects.toThrow("no server is there");
+    await expect(pool.request().connection).rejects.toThrow("no server is there");
     await sleep(20);
     expect(opened).toHaveLength(attempt);
   }
@@ -50,19 +50,19 @@ test("a connection that cannot be made is tried once for each caller that wants 
 test("a caller that has given up is forgotten: what comes next goes to a caller that still waits", async () => {
   let fail = (_: Error) => {};
   const { pool, opened } = poolOf(1, () => new Promise((_, reject) => (fail = reject)));
-  const [gone, waiting] = [pool.order(), pool.order()];
+  const [gone, waiting] = [pool.request(), pool.request()];
   gone.cancel();
   fail(new Error("no server is there"));
-  await expect(waiting.coming).rejects.toThrow("no server is there");
+  await expect(waiting.connection).rejects.toThrow("no server is there");
   expect(opened).toHaveLength(1);
 });
 
 test("a connection that is lost makes room for another one, whichever caller has it", async () => {
   const { pool, opened } = poolOf(1);
-  const used = await pool.order().coming;
-  const waiting = pool.order();
+  const used = await pool.request().connection;
+  const waiting = pool.request();
   opened[0]?.lose();
-  const next = await waiting.coming;
+  const next = await waiting.connection;
   expect([used.connection, next.connection]).toEqual([1, 2]);
   used.giveBack(false);
   expect(pool.take()).toBeUndefined();
@@ -73,15 +73,15 @@ test("a connection that is lost makes room for another one, whichever caller has
 
 test("a connection whose request hangs counts until the request has ended, and is told to stop meanwhile", async () => {
   const { pool, opened } = poolOf(1);
-  const used = await pool.order().coming;
+  const used = await pool.request().connection;
   let end = () => {};
   used.abandon(new Promise<void>((resolve) => (end = resolve)));
-  const waiting = pool.order();
+  const waiting = pool.request();
   await sleep(100);
   expect(opened).toHaveLength(1);
   expect(opened[0]?.stopped).toBeGreaterThan(1);
   end();
-  expect((await waiting.coming).connection).toBe(2);
+  expect((await waiting.connection).connection).toBe(2);
   expect(opened.map(({ closed }) => closed)).toEqual([true, false]);
 });
 
@@ -89,23 +89,23 @@ test.each(["absent", "unreachable"] as const)(
   "a request that the server is %s for makes room for another connection",
   async (answer) => {
     const { pool, opened } = poolOf(1);
-    const used = await pool.order().coming;
-    (opened[0] as { answer: Stop }).answer = answer;
+    const used = await pool.request().connection;
+    (opened[0] as { answer: StopResult }).answer = answer;
     used.abandon(new Promise(() => {}));
-    expect((await pool.order().coming).connection).toBe(2);
+    expect((await pool.request().connection).connection).toBe(2);
     expect(opened[0]?.closed).toBe(true);
   },
 );
 
 test("when the server turns out to be read-only, no connection of that moment is used again", async () => {
   const { pool, opened } = poolOf(2);
-  const [used, idle] = await Promise.all([pool.order().coming, pool.order().coming]);
+  const [used, idle] = await Promise.all([pool.request().connection, pool.request().connection]);
   idle.giveBack(false);
   pool.replace();
   used.giveBack(false);
   expect(opened.map(({ closed }) => closed)).toEqual([true, true]);
   expect(pool.take()).toBeUndefined();
-  expect((await pool.order().coming).connection).toBe(3);
+  expect((await pool.request().connection).connection).toBe(3);
 });
 
 test("a pool of the caller's: a request that has given up does not stay in the queue", async () => {
@@ -114,16 +114,16 @@ test("a pool of the caller's: a request that has given up does not stay in the q
     connect: async () => ({}),
     identify: async () => undefined,
     giveBack: () => {},
-    stop: async () => "told" as Stop,
+    stop: async () => "repeat" as StopResult,
     most: 1,
-    borrowedFrom: 1,
+    callersPoolSize: 1,
     timeoutMs: 20,
   });
-  const used = await pool.order().coming;
-  const [gone, waiting] = [pool.order(), pool.order()];
+  const used = await pool.request().connection;
+  const [gone, waiting] = [pool.request(), pool.request()];
   gone.cancel();
   used.giveBack(false);
-  (await waiting.coming).giveBack(false);
+  (await waiting.connection).giveBack(false);
 });
 
 test("a pool of the caller's is asked once for each request, and each connection goes back after it", async () => {
@@ -137,12 +137,12 @@ test("a pool of the caller's is asked once for each request, and each connection
     },
     identify: async () => undefined,
     giveBack: () => void asked.back++,
-    stop: async () => "told" as Stop,
+    stop: async () => "repeat" as StopResult,
     most: Infinity,
-    borrowedFrom: 1,
+    callersPoolSize: 1,
     timeoutMs: 20,
   });
-  const use = async () => (await pool.order().coming).giveBack(false);
+  const use = async () => (await pool.request().connection).giveBack(false);
   await Promise.all([use(), use(), sleep(1).then(use), sleep(1).then(use)]);
   await sleep(10);
   expect(asked).toEqual({ connects: 4, back: 4 });
@@ -159,13 +159,25 @@ test("a pool of the caller's that cannot connect is asked once for each request"
     },
     identify: async () => undefined,
     giveBack: () => {},
-    stop: async () => "told" as Stop,
+    stop: async () => "repeat" as StopResult,
     most: Infinity,
-    borrowedFrom: 1,
+    callersPoolSize: 1,
     timeoutMs: 20,
   });
-  const failed = await Promise.allSettled([1, 2, 3].map(() => pool.order().coming));
+  const failed = await Promise.allSettled([1, 2, 3].map(() => pool.request().connection));
   await sleep(10);
   expect(failed.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
   expect(connects).toBe(3);
+});
+
+test("a connection says that it was idle only to the caller that has found it idle", async () => {
+  const { pool } = poolOf(1);
+  const first = await pool.request().connection;
+  expect(first.wasIdle).toBe(false);
+  first.giveBack(false);
+  const second = await pool.request().connection;
+  expect(second.wasIdle).toBe(true);
+  const waiting = pool.request().connection;
+  second.giveBack(false);
+  expect((await waiting).wasIdle).toBe(false);
 });

@@ -1,4 +1,4 @@
-import { majorityOf, reached, ticketOf } from "#lib/backends/redlock/majority.js";
+import { agreedTicket, countReached, majorityOf } from "#lib/backends/redlock/majority.js";
 import { Broken, type Client, type Message, type Plan, type State } from "./state.js";
 
 export type Action = (state: State, client: Client, index: number, plan: Plan) => void;
@@ -49,9 +49,11 @@ const handOut =
   (state, client, index, plan) => {
     const tickets = arrived.filter((ticket) => ticket > 0);
     client.ticket =
-      plan.mistake === "the lowest ticket" ? Math.min(...tickets) : (ticketOf(tickets, needed(plan)) ?? 0);
+      plan.mistake === "the lowest ticket"
+        ? Math.min(...tickets)
+        : (agreedTicket(tickets, needed(plan)) ?? 0);
     client.votes = [...arrived];
-    if (reached(tickets, client.ticket) >= needed(plan) || plan.mistake === "no second phase") {
+    if (countReached(tickets, client.ticket) >= needed(plan) || plan.mistake === "no second phase") {
       hold(state, client, index, plan);
       return;
     }
@@ -109,7 +111,7 @@ function needed({ skews, mistake }: Plan): number {
 }
 
 function settled({ votes, ticket, confirmed }: Client, plan: Plan): boolean {
-  return reached(votes, ticket) + count(confirmed) >= needed(plan);
+  return countReached(votes, ticket) + count(confirmed) >= needed(plan);
 }
 
 /** Whether it has no further attempt. */
