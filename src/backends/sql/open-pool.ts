@@ -101,7 +101,7 @@ export function borrowedPool<Connection extends object, Identity>(
 ): Pool<Connection> {
   const requestTimeout = new RequestTimeout(pool.timeoutMs);
   const identities = new WeakMap<object, Identity>();
-  const borrow = async (): Promise<PoolMember<Connection>> => {
+  const borrow = async (_: () => void, isWanted: () => boolean): Promise<PoolMember<Connection>> => {
     const connection = await pool.connect();
     const inner = pool.innerOf?.(connection) ?? connection;
     let isTold = false;
@@ -111,8 +111,8 @@ export function borrowedPool<Connection extends object, Identity>(
       await pool.giveBack(connection, broken || isTold);
     };
     try {
-      // Bounded, because a connection that has fallen silent would never go back to the pool.
-      if (!identities.has(inner)) {
+      // One that comes too late goes back at once. Bounded, because one that has fallen silent would never go back.
+      if (isWanted() && !identities.has(inner)) {
         const identity = inTime(pool.identify(connection), requestTimeout, "the connection does not answer");
         identities.set(inner, await identity);
       }
@@ -125,6 +125,7 @@ export function borrowedPool<Connection extends object, Identity>(
       close,
       stop: (attempt) => {
         isTold = true;
+        if (!identities.has(inner)) return Promise.resolve("absent");
         return pool.stop(connection, identities.get(inner) as Identity, attempt);
       },
       ref: ignore,

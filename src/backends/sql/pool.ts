@@ -43,8 +43,11 @@ export interface PoolMember<Connection> {
   unref(): void;
 }
 
-/** Opens a connection. `lost` is called when it breaks, also while no request uses it. */
-export type Open<Connection> = (lost: () => void) => Promise<PoolMember<Connection>>;
+/**
+ * Opens a connection. `lost` is called when it breaks, also while no request uses it; `isWanted` says whether a request
+ * still waits for one.
+ */
+export type Open<Connection> = (lost: () => void, isWanted: () => boolean) => Promise<PoolMember<Connection>>;
 
 export interface PoolSettings {
   /** What the database is called in messages. */
@@ -89,8 +92,10 @@ export class Pool<Connection> {
   readonly #idle: Kept<Connection>[] = [];
   readonly #waiting = new Set<WaitingRequest<Connection>>();
   #count = 0;
-  /** For how many of the requests that wait a connection is being opened: the others wait for one that is given back. */
+  /** How many connections are being opened; also for requests that have given up meanwhile. */
   #opening = 0;
+  /** For how many of the requests that wait that is done: the others wait for one that is given back. */
+  #openingForWaiting = 0;
   #generation = 0;
   #ended = false;
   #tidying: NodeJS.Timeout | undefined;
@@ -159,15 +164,16 @@ export class Pool<Connection> {
     this.#ended = true;
     for (const { reject } of this.#waiting) reject(closedError(this.#settings.engine));
     this.#waiting.clear();
-    this.#opening = 0;
+    this.#openingForWaiting = 0;
     clearInterval(this.#tidying);
     await Promise.all(this.#idle.splice(0).map(({ own }) => own.close(false)));
   }
 
   #openIfWanted(): void {
-    if (this.#waiting.size <= this.#opening || this.#count >= this.#settings.most) return;
+    if (this.#waiting.size <= this.#openingForWaiting || this.#count >= this.#settings.most) return;
     this.#count++;
     this.#opening++;
+    this.#openingForWaiting++;
     let kept: Kept<Connection> | undefined;
     let isLost = false;
     const lost = () => {
@@ -176,15 +182,21 @@ export class Pool<Connection> {
       // at the server.
       if (kept !== undefined) this.#drop(kept);
     };
-    this.#connect(lost).then(
+    const isWanted = () => this.#waiting.size > 0;
+    this.#connect(lost, isWanted).then(
       (own) => {
+        this.#opening--;
         kept = this.#kept(own);
-        if (isLost) this.#discard(kept, true);
-        else this.#handOut(kept);
+        if (!isLost) return this.#handOut(kept);
+        // The request that it was opened for has another one opened.
+        this.#openingForWaiting = Math.min(this.#openingForWaiting, this.#opening);
+        this.#discard(kept, true);
       },
       (error: unknown) => {
+        this.#opening--;
+        // Not if a connection is being opened for each request that waits: this one was for a request that has given up.
         // First, so that another one is opened only if a further request still waits.
-        this.#nextWaiting()?.reject(error);
+        if (this.#waiting.size > this.#opening) this.#nextWaiting()?.reject(error);
         this.#count--;
         this.#openIfWanted();
       },
@@ -267,7 +279,7 @@ export class Pool<Connection> {
   }
 
   #forget(waiting: WaitingRequest<Connection>): void {
-    if (this.#waiting.delete(waiting) && this.#opening > 0) this.#opening--;
+    if (this.#waiting.delete(waiting) && this.#openingForWaiting > 0) this.#openingForWaiting--;
   }
 
   #drop(kept: Kept<Connection>): void {

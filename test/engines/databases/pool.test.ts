@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { borrowedPool } from "#lib/backends/sql/open-pool.js";
 import { Pool, type PoolMember, type StopResult } from "#lib/backends/sql/pool.js";
+import { seededRandom } from "#lib/testing/history-records.js";
 import { sleep } from "#lib/testing/suite/bench.js";
 
 /** A pool whose connections are made of nothing, and those that it has opened. */
@@ -181,3 +182,88 @@ test("a connection says that it was idle only to the caller that has found it id
   second.giveBack(false);
   expect((await waiting).wasIdle).toBe(false);
 });
+
+test("a connection that is lost while it is opened is replaced for the caller that waits for it", async () => {
+  let opens = 0;
+  const connect = async (lost: () => void): Promise<PoolMember<number>> => {
+    if (++opens === 1) lost();
+    const stop = async (): Promise<StopResult> => "absent";
+    return { connection: opens, close: async () => {}, stop, ref: () => {}, unref: () => {} };
+  };
+  const pool = new Pool({ engine: "the database", most: 4, timeoutMs: 20 }, connect);
+  expect((await pool.request().connection).connection).toBe(2);
+});
+
+/** A pool of the caller's whose connections come when the test says so. */
+function slowPool() {
+  const calls: { come(): void; fail(error: Error): void }[] = [];
+  const seen = { identified: 0, back: [] as boolean[] };
+  const pool = borrowedPool({
+    engine: "the database",
+    connect: () =>
+      new Promise<{ readonly number: number }>((resolve, reject) => {
+        const number = calls.length + 1;
+        calls.push({ come: () => resolve({ number }), fail: reject });
+      }),
+    identify: async () => ++seen.identified,
+    giveBack: (_, broken) => void seen.back.push(broken),
+    stop: async () => "repeat" as StopResult,
+    most: 3,
+    callersPoolSize: 3,
+    timeoutMs: 20,
+  });
+  return { pool, calls, seen };
+}
+
+test("a pool of the caller's: the error for a request that has given up is told to no other request", async () => {
+  const { pool, calls } = slowPool();
+  pool.request().cancel();
+  const second = pool.request();
+  expect(calls).toHaveLength(2);
+  calls[0]?.fail(new Error("the pool is exhausted"));
+  await sleep(1);
+  calls[1]?.come();
+  expect((await second.connection).connection).toEqual({ number: 2 });
+});
+
+test("a pool of the caller's: a connection that comes too late goes back at once, and unharmed", async () => {
+  const { pool, calls, seen } = slowPool();
+  pool.request().cancel();
+  calls[0]?.come();
+  await sleep(1);
+  expect(seen).toEqual({ identified: 0, back: [false] });
+});
+
+test("whatever happens to its connections, every caller gets one in the end, and there are never too many", async () => {
+  for (let seed = 1; seed <= 300; seed++) {
+    const random = seededRandom(seed);
+    let [open, most] = [0, 0];
+    const connect = async (lost: () => void): Promise<PoolMember<number>> => {
+      most = Math.max(most, ++open);
+      await pause(random);
+      if (random() < 0.15) {
+        open--;
+        throw new Error("refused");
+      }
+      if (random() < 0.15) lost();
+      const close = async () => void open--;
+      const stop = async (): Promise<StopResult> => "absent";
+      return { connection: open, close, stop, ref: () => {}, unref: () => {} };
+    };
+    const pool = new Pool({ engine: "the database", most: 3, timeoutMs: 20 }, connect);
+    const callers = Array.from({ length: 12 }, async () => {
+      await pause(random);
+      const { connection, cancel } = pool.request();
+      if (random() < 0.2) return cancel();
+      const lent = await connection.catch(() => undefined);
+      await pause(random);
+      lent?.giveBack(random() < 0.2);
+    });
+    await Promise.all(callers);
+    expect(most, `seed ${seed}`).toBeLessThanOrEqual(3);
+  }
+});
+
+async function pause(random: () => number): Promise<void> {
+  for (let turns = Math.floor(random() * 6); turns > 0; turns--) await new Promise(setImmediate);
+}
