@@ -3,7 +3,7 @@
 // no other process has changed it meanwhile; else it begins again. `Queue` is the rule, so nothing is decided here.
 import { createHash } from "node:crypto";
 import { Redis } from "ioredis";
-import { Backoff, backendError, FifoMutex, parsed, plainText, Queue } from "locktender/engine-kit";
+import { Backoff, backendError, FifoMutex, nowMs, parsed, plainText, Queue } from "locktender/engine-kit";
 
 const TIMEOUT_MS = 1_500;
 const FORCED_KEPT_MS = 60_000;
@@ -111,7 +111,7 @@ class CompareAndSetBackend {
   /** One atomic step. An attempt that another process was faster than is repeated after a moment. */
   async #swap(name, act) {
     const backoff = new Backoff(1, 20);
-    for (;;) {
+    for (const untilMs = nowMs() + TIMEOUT_MS; nowMs() < untilMs; ) {
       const { state, text, atMs } = await this.#load(name);
       const { result, notify } = state.queue.step(atMs, (tell) => act(state, atMs, tell));
       const next = state.write(atMs);
@@ -125,6 +125,7 @@ class CompareAndSetBackend {
       if (swapped) return result;
       await new Promise((resolve) => setTimeout(resolve, backoff.failedMs() * Math.random()));
     }
+    throw backendError("other processes were faster, again and again.", { name, retryable: true });
   }
 
   async #load(name) {
@@ -184,7 +185,11 @@ class NameState {
   forced;
 
   constructor(name, text) {
-    const { capacity = 0, claims = [], last = "0", forced = [] } = parsed(text) ?? {};
+    const stored = text === "" ? { capacity: 0, claims: [], last: "0", forced: [] } : parsed(text);
+    // What cannot be read is never taken for a free lock.
+    if (!Array.isArray(stored?.claims))
+      throw backendError("the store has another value there.", { name, retryable: false });
+    const { capacity, claims, last, forced } = stored;
     this.queue = new Queue(name);
     this.queue.capacity = capacity;
     for (const claim of claims) this.queue.claims.push({ ...claim, ticket: BigInt(claim.ticket) });

@@ -136,11 +136,13 @@ export class HeldClaim implements HolderListener, Grant {
   /** It was not there any more, and no notification has told us: the engine may know why. */
   async #learnLoss(): Promise<void> {
     const { connection, claim } = this;
+    // Before the question, whose answer may come when the time is over.
+    const cause = this.#causeOf({ state: "gone", loss: "taken" });
     const identity = claim.identity();
     const asked = identity === undefined ? [] : [{ ...identity, ttlMs: claim.ttlMs }];
     const [answer] = await connection.backend.renew(asked).catch(() => []);
-    const gone: Gone = answer?.state === "gone" ? answer : { state: "gone", loss: "taken" };
-    this.#lost(this.#causeOf(gone), gone);
+    const gone = answer?.state === "gone" ? answer : undefined;
+    this.#lost(gone === undefined || gone.loss === "taken" ? cause : gone.loss, gone);
   }
 
   #takenAway(): boolean {

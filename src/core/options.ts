@@ -103,7 +103,6 @@ export function noteText(note: unknown): string {
   if (typeof note !== "string" || note.length > LONGEST_NOTE) {
     throw invalidOption(`note: must be a string of at most ${LONGEST_NOTE} characters.`);
   }
-  // Others would take its holder for one that resizes.
   return note;
 }
 

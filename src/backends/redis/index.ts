@@ -2,7 +2,7 @@ import { type RedisClient, runScript, type Script } from "../../clients/redis/cl
 import { RedisConnection } from "../../clients/redis/connection.js";
 import { Notifications, notificationChannel } from "../../clients/redis/notifications.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
-import { readReply, toUs } from "../../clients/redis/replies.js";
+import { readReply, skipUnreadable, toUs } from "../../clients/redis/replies.js";
 import type {
   Answer,
   Backend,
@@ -140,7 +140,7 @@ class RedisBackend implements Backend {
     for await (const batch of this.#connection.scan(this.#settings.prefix, query.prefix)) {
       const names = batch.filter((name) => !seen.has(name));
       for (const name of names) seen.add(name);
-      const records = await Promise.all(names.map((name) => this.#record(name)));
+      const records = await Promise.all(names.map((name) => this.#record(name).catch(skipUnreadable)));
       for (const record of records) if (record !== undefined) yield record;
     }
   }

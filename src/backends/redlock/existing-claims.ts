@@ -1,5 +1,5 @@
 import { within } from "../../clients/redis/errors.js";
-import { toUs } from "../../clients/redis/replies.js";
+import { skipUnreadable, toUs } from "../../clients/redis/replies.js";
 import type { ClaimRecord, Ending, Gone, Renewal, RenewRequest, ResourceRecord } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import { forceText } from "../../engine-kit/replies.js";
@@ -196,7 +196,9 @@ export async function* listByPrefix(
   const names = [...new Set(answersIn(replies).flat())];
   for (let from = 0; from < names.length; from += BATCH) {
     const some = names.slice(from, from + BATCH);
-    const records = await Promise.all(some.map((name) => recordOf(nodes, settings, name)));
+    const records = await Promise.all(
+      some.map((name) => recordOf(nodes, settings, name).catch(skipUnreadable)),
+    );
     for (const record of records) if (record !== undefined) yield record;
   }
 }

@@ -70,9 +70,10 @@ export function refusalCode(error: unknown): number | undefined {
 }
 
 /** Runs on if it was one of these refusals; anything else is thrown. */
-export function unless(...codes: readonly (number | undefined)[]): (error: unknown) => undefined {
+export function unless(...codes: readonly number[]): (error: unknown) => undefined {
   return (error) => {
-    if (!codes.includes(refusalCode(error))) throw error;
+    const code = refusalCode(error);
+    if (code === undefined || !codes.includes(code)) throw error;
   };
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
+import { createLocks } from "locktender";
 import { redis } from "locktender/redis";
 import { expect, onTestFinished, test } from "vitest";
 import { WHOLE } from "#lib/core/claim.js";
@@ -56,3 +57,20 @@ test.each(HEADS)(
     expect(await client.get(key)).toBe(head);
   },
 );
+
+test("a head that the scripts cannot read hides no other name in a listing", async () => {
+  const { url } = await shared("redis");
+  const prefix = `t${randomUUID().slice(0, 8)}`;
+  const client = new Redis(url);
+  const locks = createLocks(redis({ client, prefix }));
+  onTestFinished(async () => {
+    await locks.close();
+    await client.quit();
+  });
+  await client.set(`${prefix}:{bad}`, "x");
+  await locks.mutex("good").acquire();
+  const names: string[] = [];
+  for await (const { name } of locks.list()) names.push(name);
+  expect(names).toEqual(["good"]);
+  await expect(locks.inspect("bad")).rejects.toMatchObject({ code: "backend" });
+});
