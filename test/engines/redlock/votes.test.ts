@@ -161,3 +161,15 @@ test("where enough servers answer, but not the same, no caller is told that too 
   servers.nodes[2]?.process.resume();
   expect(failure).toMatch(/2 of 3 servers have to say the same.*: Redis at \S+: no answer in time/);
 });
+
+test("heads that the scripts cannot read hide no other name in a listing", async () => {
+  const ports = servers.ports.slice(0, 3);
+  const quorum = await Quorum.on(ports);
+  const locks = quorum.open();
+  for (const place of ports.keys()) await quorum.plant(place, "bad", "x");
+  await locks.mutex("good").acquire();
+  const names: string[] = [];
+  for await (const { name } of locks.list()) names.push(name);
+  expect(names).toEqual(["good"]);
+  await expect(locks.inspect("bad")).rejects.toMatchObject({ code: "backend" });
+});
