@@ -73,8 +73,14 @@ export interface TraceContext extends About {
   token?: bigint;
 }
 
-export const traceAcquire = tracingChannel<string, TraceContext>("locktender:acquire");
-export const traceHold = tracingChannel<string, TraceContext>("locktender:hold");
+/** What we use of a tracing channel. Its type has other parameters with each release of @types/node. */
+interface TraceChannel {
+  readonly hasSubscribers: boolean;
+  tracePromise<T>(work: () => Promise<T>, context: TraceContext): Promise<T>;
+}
+
+export const traceAcquire: TraceChannel = tracingChannel("locktender:acquire");
+export const traceHold: TraceChannel = tracingChannel("locktender:hold");
 
 /** Tells the caller's listener and the channel `locktender:<type>`. */
 export class Events {

@@ -49,7 +49,8 @@ export interface Defaults {
   readonly maxWaiters: number | undefined;
 }
 
-const KNOWN = new Set<string>([
+/** What a call that asks for a lock may say. */
+export const ACQUIRE_OPTIONS: ReadonlySet<string> = new Set<string>([
   "wait",
   "signal",
   "ttl",
@@ -136,7 +137,7 @@ export function readOptions(
   defaults: Defaults,
 ): ResolvedOptions {
   const { name, kind, weight, capacity } = resource;
-  knownOptions(options, KNOWN, `lock "${name}"`);
+  knownOptions(options, ACQUIRE_OPTIONS, `lock "${name}"`);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
   const minHoldMs =

@@ -9,7 +9,14 @@ import { lookAt } from "../core/diagnostics/view.js";
 import { invalidOption, isLockError, LockError } from "../core/errors.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { SharedLease } from "../core/lease.js";
-import { type AcquireOptions, type Defaults, isObject, knownOptions, readOptions } from "../core/options.js";
+import {
+  ACQUIRE_OPTIONS,
+  type AcquireOptions,
+  type Defaults,
+  isObject,
+  knownOptions,
+  readOptions,
+} from "../core/options.js";
 import { chainOf, permitsInChain, shownHolds } from "../core/reentrancy.js";
 import { cellsOf, storedJson } from "./cell.js";
 import { forceBehind } from "./force-release.js";
@@ -41,6 +48,7 @@ export interface Semaphore extends Lockable<SharedLease, PermitOptions> {
   resize(permits: number, options?: ResizeOptions): Promise<void>;
 }
 
+const PERMIT_OPTIONS = new Set(["weight", ...ACQUIRE_OPTIONS]);
 const SEMAPHORE_OPTIONS = new Set<string>(["maxWaiters"] satisfies (keyof SemaphoreOptions)[]);
 const RESIZE_OPTIONS = new Set<string>(["wait", "signal", "within"] satisfies (keyof ResizeOptions)[]);
 /** A longer name is hashed to make that of its cell. */
@@ -78,9 +86,10 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
   async enter(options: PermitOptions = {}, besides: readonly AnyLease[] = []): Promise<SharedLease | Taken> {
     const { connection, name } = this;
     isObject(options, `semaphore "${name}"`);
-    const { weight = 1, ...others } = options;
-    if ((others as AcquireOptions).reentrant !== undefined)
+    if ((options as AcquireOptions).reentrant !== undefined)
       throw invalidOption("reentrant: permits are counted, not entered again.", name);
+    knownOptions(options, PERMIT_OPTIONS, `semaphore "${name}"`);
+    const { weight = 1, ...others } = options;
     const most = this.#permits ?? MOST_PERMITS;
     if (!isPermits(weight) || weight > most) {
       throw invalidOption(`weight: must be a whole number from 1 to ${most}, the number of permits.`, name);

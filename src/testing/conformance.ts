@@ -1,3 +1,4 @@
+import { startInterval, stopTimer } from "../core/timer.js";
 import type { Harness, Runner } from "./harness.js";
 import type { MutexAdapter } from "./mutex-adapter.js";
 import { all } from "./suite/all.js";
@@ -106,9 +107,12 @@ function register(
   }
   const body = async () => {
     const bench = new Bench(harness, as);
+    // A connection that waits for nothing keeps no process running, and not every test runner does.
+    const keepsRunning = startInterval(() => {}, 1_000);
     try {
       await run(bench);
     } finally {
+      stopTimer(keepsRunning);
       await bench.end();
     }
   };

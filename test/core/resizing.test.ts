@@ -111,3 +111,10 @@ test("what is stored as a number of permits, and is none, counts as nothing", as
     await expect(locks.semaphore("a").acquire()).rejects.toThrow("its size was never set");
   }
 });
+
+test("a misspelt option of a permit is answered with those that there are, weight among them", async () => {
+  const locks = createLocks(memory());
+  onTestFinished(() => locks.close());
+  const misspelt = { wieght: 2 } as object;
+  await expect(locks.semaphore("a", 2).acquire(misspelt)).rejects.toThrow(/"wieght"\. Known are weight, /);
+});

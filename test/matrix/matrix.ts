@@ -330,14 +330,14 @@ export const TEST_TOOLS: Readonly<Record<string, Omit<BundlerRow, "product">>> =
 };
 
 /**
- * Compilers of our users', each with the newest types of Node.js 20 that it can read: the oldest that knows
- * `await using`, the last before 6, and the newest two.
+ * Compilers of our users': the oldest that knows `await using`, the last before 6, and the newest two. Each with types
+ * of Node.js that it can read: those of the oldest version that we run on, of the one after the next, and the newest.
  */
 export const TYPESCRIPTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "typescript-5.2": { typescript: "5.2.2", "@types/node": "20.19.30" },
   "typescript-5.9": { typescript: "5.9.3", "@types/node": "20.19.43" },
-  "typescript-6": { typescript: "6.0.3", "@types/node": "20.19.43" },
-  "typescript-7": { typescript: "7.0.2", "@types/node": "20.19.43" },
+  "typescript-6": { typescript: "6.0.3", "@types/node": "24.19.2" },
+  "typescript-7": { typescript: "7.0.2", "@types/node": "26.6.6" },
 };
 
 export interface FailoverRow {
