@@ -1,5 +1,5 @@
 import { isPermits } from "../core/acquire-request.js";
-import type { ClaimRecord, ClaimRequest, Force } from "../core/backend.js";
+import type { ClaimRecord, ClaimRequest, Force, Notification } from "../core/backend.js";
 import type { Owner } from "../core/claim.js";
 
 // What is shown about a claim is one JSON object, which engines store beside it. Its fields are optional: a reader
@@ -93,6 +93,23 @@ export function forceIn(value: unknown): Partial<Force> {
 export function parseForce(json: string): Force | undefined {
   const { reason, ...rest } = forceIn(parsed(json));
   return reason === undefined ? undefined : { reason, ...rest };
+}
+
+/**
+ * What the server has told about a claim: `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was taken away.
+ * `undefined`: anything else is noise.
+ */
+export function readMessage(
+  message: string,
+  readForce = parseForce,
+): { readonly id: string; readonly notification?: Notification } | undefined {
+  const [, digits, id = "", rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
+  if (digits === undefined) return undefined;
+  const ticket = BigInt(digits);
+  if (rest === "granted") return { id, notification: { state: "granted", ticket } };
+  if (rest === "ask") return { id };
+  const force = readForce(rest);
+  return force && { id, notification: { state: "gone", loss: "forced", ticket, ...force } };
 }
 
 export function forceText({ reason, by, resize }: Force): string {

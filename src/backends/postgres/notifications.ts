@@ -3,7 +3,7 @@ import type { Force } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
 import { asError } from "../../core/errors.js";
 import { delay, startTimer } from "../../core/timer.js";
-import { parseForce } from "../../engine-kit/replies.js";
+import { parseForce, readMessage } from "../../engine-kit/replies.js";
 import { Backoff, RequestTimeout } from "../../engine-kit/request-timeout.js";
 import type { SqlNotifications } from "../sql/backend.js";
 import { lateError, ReadOnlyServerError } from "../sql/errors.js";
@@ -232,15 +232,9 @@ function ignore(): void {}
 const yes = () => true;
 const no = () => false;
 
-/** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
 function tellClaim(watching: WaiterRegistry, payload: string): void {
-  const [, digits, id = "", rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(payload) ?? [];
-  if (digits === undefined) return;
-  const ticket = BigInt(digits);
-  const force = rest.startsWith("{") ? forceFrom(rest) : undefined;
-  if (rest === "granted") watching.tell(id, { state: "granted", ticket });
-  else if (rest === "ask") watching.tell(id);
-  else if (force !== undefined) watching.tell(id, { state: "gone", loss: "forced", ticket, ...force });
+  const told = readMessage(payload, forceFrom);
+  if (told !== undefined) watching.tell(told.id, told.notification);
 }
 
 /** `undefined`: not written by our routines. Every user of the database may notify a channel. */

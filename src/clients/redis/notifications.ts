@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Notify, Unwatch } from "../../core/backend.js";
 import { startTimer } from "../../core/timer.js";
-import { parseForce } from "../../engine-kit/replies.js";
+import { readMessage } from "../../engine-kit/replies.js";
 import { Backoff } from "../../engine-kit/request-timeout.js";
 import type { RedisClient, Subscription } from "./client.js";
 import { within } from "./errors.js";
@@ -98,14 +98,8 @@ export class Notifications {
     }, PULSE * this.#timeoutMs).unref();
   }
 
-  /** `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was forced away; anything else is noise. */
   #hear(message: string): void {
-    const [, ticket, id, rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
-    const notify = id === undefined ? undefined : this.#watched.get(id);
-    if (notify === undefined || ticket === undefined) return;
-    const force = rest === "granted" ? undefined : parseForce(rest);
-    if (rest === "granted") notify({ state: "granted", ticket: BigInt(ticket) });
-    else if (rest === "ask") notify();
-    else if (force !== undefined) notify({ state: "gone", loss: "forced", ticket: BigInt(ticket), ...force });
+    const told = readMessage(message);
+    if (told !== undefined) this.#watched.get(told.id)?.(told.notification);
   }
 }
