@@ -33,6 +33,8 @@ export interface AcquireRequest {
   /** It changes the number of permits to this one. */
   readonly resize?: number | undefined;
   readonly maxWaiters: number | undefined;
+  /** Tasks of one process that ask for the same may be served by one claim. */
+  readonly shares?: boolean | undefined;
   /** What its call chain holds already. */
   readonly holds?: Owner["holds"];
   /** Told whenever the engine has answered; without an answer, when it has failed to. */

@@ -77,6 +77,8 @@ export class ClaimState {
   unwatch: Unwatch | undefined;
   #trustedUntilMs = -Infinity;
   #sleptMs = 0;
+  #longestMs = 0;
+  #isShortened = false;
 
   constructor(
     readonly name: string,
@@ -94,12 +96,34 @@ export class ClaimState {
 
   /** It is granted: from now on its holder is told what happens to it. */
   heldBy(holder: HolderListener, atMs: number, limits: { maxHoldMs: number; longHoldMs: number }): void {
+    if (!this.held) this.#heldSinceMs = atMs;
     this.held = true;
-    this.#heldSinceMs = atMs;
     this.holdLimitMs = atMs + limits.maxHoldMs;
     this.longHoldAtMs = atMs + limits.longHoldMs;
     this.#holder = holder;
     this.#waiter = undefined;
+  }
+
+  /** It is held, but no task of this process has it. The limits of the last one are over. */
+  heldByProcess(listener: HolderListener): void {
+    this.#holder = listener;
+    this.holdLimitMs = Infinity;
+    this.longHoldAtMs = Infinity;
+  }
+
+  /**
+   * Whether there is time for another task, whatever limit the last one had: a third of the longest time that the engine
+   * has ever said was left. Once a request has asked for less than the ttl, what is trusted here may be more than what
+   * the engine keeps.
+   */
+  canServeAnother(): boolean {
+    const restMs = this.#trustedUntilMs - (knownSleepMs() - this.#sleptMs) - nowMs();
+    return !this.#isShortened && restMs >= this.#longestMs / 3;
+  }
+
+  /** The engine has said that the claim is gone, in an answer to one of its tasks. */
+  toldGone(gone: Gone): void {
+    this.#listener?.gone(gone);
   }
 
   /** From now on no listener is told of it. */
@@ -129,6 +153,7 @@ export class ClaimState {
       this.ticket = ticket;
       this.#trustedUntilMs = -Infinity;
     }
+    if (remainingMs > this.#longestMs) this.#longestMs = remainingMs;
     // Counted from the sending: the engine may have acted at any moment since then.
     const untilMs = sent.atMs + remainingMs - driftMs(Math.max(this.ttlMs, remainingMs));
     // An answer to a later question reaches further by what the machine has slept in between.
@@ -158,7 +183,9 @@ export class ClaimState {
   /** What a renewal sent now may ask for; 0 means: leave it alone. */
   renewalMs(atMs: number): number {
     if (this.ticket === undefined || (this.held && this.fixed)) return 0;
-    return Math.max(0, Math.min(this.ttlMs, Math.ceil(this.holdLimitMs - atMs)));
+    const lengthMs = Math.max(0, Math.min(this.ttlMs, Math.ceil(this.holdLimitMs - atMs)));
+    if (lengthMs < this.ttlMs) this.#isShortened = true;
+    return lengthMs;
   }
 
   /** How it ends: where no work was done under it, its minHold means nothing. */

@@ -13,6 +13,10 @@ export interface Owner {
   readonly pid: number;
   /** Names and tokens of what its call chain holds, if it asks for more. */
   readonly holds?: readonly (readonly [name: string, token: string])[];
+  /** How many tasks of that process the claim stands for; absent: one. */
+  readonly tasks?: number;
+  /** The hand-off number of the task that holds it; absent: 0. */
+  readonly number?: number;
 }
 
 /**
@@ -60,8 +64,9 @@ export function worthWatching<T extends { readonly weight: number }>(
   return [];
 }
 
-export function tokenOf(ticket: bigint): bigint {
-  return ticket * TOKEN_STEP;
+/** The token of a task: the first one of a claim has the number 0. */
+export function tokenOf(ticket: bigint, number = 0): bigint {
+  return ticket * TOKEN_STEP + BigInt(number);
 }
 
 export function ticketOf(token: bigint): bigint {
@@ -75,6 +80,8 @@ export interface ClaimView {
   readonly mode: "exclusive" | "shared";
   /** How many permits of a semaphore it has, or asks for. */
   readonly permits?: number;
+  /** How many tasks of its process it stands for, if several: one that holds, and those that wait behind it. */
+  readonly tasks?: number;
   readonly note: string;
   readonly owner: Owner;
   /** Holders: since the grant. Waiters: since they came. */

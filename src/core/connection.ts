@@ -5,6 +5,7 @@ import { nowMs } from "./clock.js";
 import { asLockError, LockError } from "./errors.js";
 import type { About, Events, LockKind } from "./events.js";
 import { Leaks } from "./leaks.js";
+import { LocalNames } from "./local-names.js";
 import { groupOf } from "./names.js";
 import { ExpiryPoll, Renewer } from "./renewer.js";
 import { delay, nextTurn, startTimer, stopTimer } from "./timer.js";
@@ -27,6 +28,7 @@ export class Connection {
   readonly expiryPoll = new ExpiryPoll();
   readonly waits = new Set<Cancellable>();
   readonly grants = new Set<Grant>();
+  readonly localNames = new LocalNames();
   /** Calls of `run` that have not settled; each removes itself before it does. */
   readonly runs = new Set<Promise<unknown>>();
   readonly #background = new Set<Promise<unknown>>();

@@ -1,14 +1,30 @@
-import type { AcquireRequest } from "./acquire-request.js";
+import { type AcquireRequest, claimRequest } from "./acquire-request.js";
 import type { Force, Gone } from "./backend.js";
-import { tokenOf, WHOLE } from "./claim.js";
+import { type Owner, tokenOf, WHOLE } from "./claim.js";
 import type { ClaimState, Grant, HolderListener } from "./claim-state.js";
-import { driftMs, elapsedMs, nowMs } from "./clock.js";
+import { driftMs, elapsedMs, nowMs, sendingNow } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { formatMs } from "./duration.js";
 import { LeaseLostError, type Loss } from "./errors.js";
 import { plainText, quotedText } from "./plain-text.js";
 
-/** A granted claim: what all leases that entered by it share. It ends when the last of them leaves. */
+/** A claim that serves several tasks of this process, as the task that holds it sees it. */
+export interface Sharing {
+  /** The hand-off number of the task that holds it. */
+  readonly number: number;
+  heldBy(holder: HeldClaim): void;
+  /** The holder leaves. Whether the claim goes on to another task. */
+  passOn(): boolean;
+  /** It is given back, or lost. `released` settles when the engine has heard of it. */
+  end(released?: Promise<unknown>): void;
+  /** What other processes are about to see of it. */
+  ownerShown(note: string): Owner;
+}
+
+/**
+ * A claim that a task holds: what all leases that entered by it share. It ends when the last of them leaves. Then the
+ * claim is given back, or goes on to the next task of this process.
+ */
 export class HeldClaim implements HolderListener, Grant {
   readonly ticket: bigint;
   readonly token: bigint;
@@ -16,6 +32,8 @@ export class HeldClaim implements HolderListener, Grant {
   /** How many callbacks of `run` work under it. */
   running = 0;
   lost: LeaseLostError | undefined;
+  /** What others see of it. */
+  note: string;
   #users = 1;
   #controller: AbortController | undefined;
   #givenBack: Promise<boolean> | undefined;
@@ -24,12 +42,17 @@ export class HeldClaim implements HolderListener, Grant {
     readonly connection: Connection,
     readonly claim: ClaimState,
     readonly request: AcquireRequest,
+    /** The claim serves other tasks of this process before or after this one. */
+    readonly shared?: Sharing,
   ) {
     if (claim.ticket === undefined) throw new Error("a hold needs an answered claim");
     this.ticket = claim.ticket;
-    this.token = tokenOf(claim.ticket);
+    this.token = tokenOf(claim.ticket, shared?.number);
+    this.note = request.note;
     claim.heldBy(this, this.grantedAtMs, request);
+    shared?.heldBy(this);
     connection.grants.add(this);
+    if (this.exclusive) connection.localNames.granted(this);
     connection.renewer.holds(claim);
   }
 
@@ -91,30 +114,57 @@ export class HeldClaim implements HolderListener, Grant {
   }
 
   async #release(): Promise<boolean> {
-    const { connection, claim } = this;
-    connection.grants.delete(this);
+    const { connection, claim, shared } = this;
+    this.#leaveGrants();
     this.#noticeLoss();
     const wasHeld = this.lost === undefined && claim.trusted();
+    if (wasHeld && shared?.passOn()) {
+      // The engine is not asked: it is held for as long as it is trusted.
+      this.#tellReleased(true);
+      return true;
+    }
     connection.leave(claim);
     if (connection.closed) return false;
     if (!wasHeld) {
       // The engine may still have the claim for a moment; no caller needs to wait until it is removed.
-      if (!this.#takenAway()) connection.inBackground(connection.withdraw(claim));
+      const withdrawn = this.#takenAway() ? undefined : connection.withdraw(claim);
+      if (withdrawn !== undefined) connection.inBackground(withdrawn);
+      shared?.end(withdrawn);
       return false;
     }
-    const found = await connection.release(claim);
+    const releasing = connection.release(claim);
+    // The next claim of this process is sent behind the release.
+    shared?.end(releasing);
+    const found = await releasing;
     if (!found) await this.#learnLoss();
-    if (connection.events.wants("released")) {
-      const heldMs = elapsedMs(this.grantedAtMs);
-      connection.events.emit({
-        type: "released",
-        ...connection.about(claim),
-        token: String(this.token),
-        heldMs,
-        wasHeld: found,
-      });
-    }
+    this.#tellReleased(found);
     return found;
+  }
+
+  #leaveGrants(): void {
+    this.connection.grants.delete(this);
+    if (this.exclusive) this.connection.localNames.ended(this);
+  }
+
+  #tellReleased(wasHeld: boolean): void {
+    const { connection, claim } = this;
+    if (!connection.events.wants("released")) return;
+    const heldMs = elapsedMs(this.grantedAtMs);
+    const token = String(this.token);
+    connection.events.emit({ type: "released", ...connection.about(claim), token, heldMs, wasHeld });
+  }
+
+  /** Changes what others see of it. */
+  async show(note: string): Promise<void> {
+    const { connection, claim, request, shared } = this;
+    this.note = note;
+    const sent = sendingNow();
+    // No longer than a renewal would: what is to end by maxHold must not be kept beyond it.
+    const ttlMs = request.fixed ? request.ttlMs : Math.max(1, claim.renewalMs(sent.atMs));
+    const owner = shared?.ownerShown(note) ?? connection.owner;
+    const answer = await connection.backend.claim({ ...claimRequest(owner, request, claim, note), ttlMs });
+    if (answer.state === "granted") claim.acknowledge(answer.ticket, answer.remainingMs, sent);
+    else claim.toldGone(answer.state === "gone" ? answer : { state: "gone", loss: "taken" });
   }
 
   /** A holder that overran and releases in the same turn was not told by any timer: it is told now. */
@@ -156,10 +206,11 @@ export class HeldClaim implements HolderListener, Grant {
     const { connection, claim } = this;
     connection.leave(claim);
     // There is nothing left to give back, also if its holder never says so.
-    connection.grants.delete(this);
+    this.#leaveGrants();
     // But a session that goes on for other claims would keep this one, too.
     const outlived = connection.backend.traits.ttl === "session" && !this.#takenAway();
     if (outlived) connection.inBackground(connection.withdraw(claim));
+    this.shared?.end();
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */

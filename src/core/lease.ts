@@ -1,6 +1,5 @@
-import { claimRequest } from "./acquire-request.js";
 import { AnyLease, type Frame } from "./any-lease.js";
-import { nowMs, sendingNow } from "./clock.js";
+import { nowMs } from "./clock.js";
 import { FifoMutex } from "./concurrency.js";
 import { formatMs } from "./duration.js";
 import { LockTimeoutError } from "./errors.js";
@@ -56,16 +55,7 @@ export abstract class ClaimLease extends AnyLease {
   async update(change: { readonly note: string }): Promise<void> {
     const note = noteText(change.note);
     this.assertHeld();
-    const { connection, claim, request } = this.heldClaim;
-    const sent = sendingNow();
-    // No longer than a renewal would: what is to end by maxHold must not be kept beyond it.
-    const ttlMs = request.fixed ? request.ttlMs : Math.max(1, claim.renewalMs(sent.atMs));
-    const answer = await connection.backend.claim({
-      ...claimRequest(connection.owner, request, claim, note),
-      ttlMs,
-    });
-    if (answer.state === "granted") claim.acknowledge(answer.ticket, answer.remainingMs, sent);
-    else this.heldClaim.gone(answer.state === "gone" ? answer : { state: "gone", loss: "taken" });
+    await this.heldClaim.show(note);
     this.assertHeld();
   }
 

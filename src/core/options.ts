@@ -132,11 +132,11 @@ export type ResolvedOptions = AcquireRequest & { readonly reentrant: boolean };
 
 /** The options of one call as numbers, or an error that says which of them cannot be meant. */
 export function readOptions(
-  resource: Pick<AcquireRequest, "name" | "kind" | "weight" | "capacity">,
+  resource: Pick<AcquireRequest, "name" | "kind" | "weight" | "capacity" | "shares">,
   options: AcquireOptions,
   defaults: Defaults,
 ): ResolvedOptions {
-  const { name, kind, weight, capacity } = resource;
+  const { name, kind, weight, capacity, shares } = resource;
   knownOptions(options, ACQUIRE_OPTIONS, `lock "${name}"`);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
@@ -168,6 +168,7 @@ export function readOptions(
     kind,
     weight,
     capacity,
+    shares,
     ttlMs: Math.min(ttlMs, maxHoldMs),
     fixed,
     minHoldMs,

@@ -1,6 +1,6 @@
 import { isPermits } from "../core/acquire-request.js";
 import type { ClaimRecord, ClaimRequest, Force, Notification } from "../core/backend.js";
-import type { Owner } from "../core/claim.js";
+import { type Owner, TOKEN_STEP } from "../core/claim.js";
 
 // What is shown about a claim is one JSON object, which engines store beside it. Its fields are optional: a reader
 // ignores those that it does not know, because another release may have written them. No field decides about a grant;
@@ -19,9 +19,10 @@ export interface StoredMetadata extends Pick<ClaimRecord, "owner" | "note" | "re
 export const UNKNOWN_OWNER: Owner = { instance: "another program", host: "unknown", pid: 0 };
 
 /** The fields that every engine writes; an engine may add some of its own. */
-export function metadataOf({ owner: { holds, ...owner }, note, resize }: Metadata): object {
+export function metadataOf({ owner: all, note, resize }: Metadata): object {
+  const { holds, tasks, number, ...owner } = all;
   // What is undefined is left out of the JSON.
-  return { v: 1, owner, note: note === "" ? undefined : note, holds, resize };
+  return { v: 1, owner, note: note === "" ? undefined : note, holds, tasks, number, resize };
 }
 
 /** `metadataOf` as text. Most claims of a process show the same, so the last text is kept. */
@@ -44,15 +45,34 @@ export function readMetadata(stored: unknown): StoredMetadata {
   const asObject = typeof stored === "object" ? stored : undefined;
   const fields = (Array.isArray(stored) ? { owner: stored[0], note: stored[1] } : asObject) ?? {};
   // Releases before named it `bell`, and kept `holds` inside the owner.
-  const { owner, note, holds, resize, bell, notify = bell, ...others } = fields as Record<string, unknown>;
+  const {
+    owner,
+    note,
+    holds,
+    tasks,
+    number,
+    resize,
+    bell,
+    notify = bell,
+    ...others
+  } = fields as Record<string, unknown>;
   const shown = ownerIn(owner);
+  const more = {
+    ...(Array.isArray(holds) ? { holds } : undefined),
+    ...(isCount(tasks) && tasks > 0 ? { tasks } : undefined),
+    ...(isCount(number) && number < TOKEN_STEP ? { number } : undefined),
+  };
   return {
     ...others,
-    owner: Array.isArray(holds) && shown !== UNKNOWN_OWNER ? { ...shown, holds } : shown,
+    owner: shown === UNKNOWN_OWNER ? shown : { ...shown, ...more },
     note: typeof note === "string" ? note : "",
     ...(isPermits(resize) ? { resize } : undefined),
     notify: typeof notify === "string" ? notify : undefined,
   };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 export function ownerIn(value: unknown): Owner {

@@ -99,7 +99,7 @@ export class Election {
   async leader(): Promise<ClaimView | undefined> {
     this.#connection.assertNotClosed(this.name);
     const record = await lookAt(this.#connection, this.name, 1);
-    return record && viewOf(record).holders[0];
+    return record && viewOf(this.#connection, record).holders[0];
   }
 
   /** The leader, now and after every change, `undefined` while there is none. Ends by its signal, or with the connection. */

@@ -1,5 +1,5 @@
 import type { Force, ResourceRecord } from "../core/backend.js";
-import { admit, type Claim, type ClaimView, tokenOf } from "../core/claim.js";
+import { admit, type Claim, type ClaimView, ticketOf } from "../core/claim.js";
 import type { Connection } from "../core/connection.js";
 import { MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
 import { invalidOption } from "../core/errors.js";
@@ -28,11 +28,10 @@ export async function forceRelease(
   connection.assertOpen(name);
   const victims: ClaimView[] = [];
   for await (const record of holdersOf(connection, name)) {
-    const { holders } = viewOf(record);
+    const { holders } = viewOf(connection, record);
     for (const [index, claim] of record.claims.slice(0, admit(record.claims, record.capacity)).entries()) {
       const holder = holders[index];
-      if (holder === undefined || (options.token !== undefined && tokenOf(claim.ticket) !== options.token))
-        continue;
+      if (holder === undefined || !isMeant(holder, options.token)) continue;
       if (!(await connection.backend.release(claim, force))) continue;
       victims.push(holder);
       const about = connection.about({ name, kind: kindOf(holder) });
@@ -40,6 +39,14 @@ export async function forceRelease(
     }
   }
   return victims;
+}
+
+/**
+ * One claim may serve several tasks: their tokens differ by the hand-off number. The task that holds now may be a later
+ * one than was last shown; the task of a token before that holds no more.
+ */
+function isMeant({ token }: ClaimView, meant: bigint | undefined): boolean {
+  return meant === undefined || (ticketOf(meant) === ticketOf(token) && meant >= token);
 }
 
 /** As far as the engine knows it: an exclusive claim is one of a mutex, whatever its holder uses that for. */

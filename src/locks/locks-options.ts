@@ -22,6 +22,8 @@ export interface LocksOptions {
   readonly ttl?: Duration | undefined;
   /** How long to wait for a lock; `"30s"` if not given. */
   readonly wait?: Duration | undefined;
+  /** Strict arrival order across processes for every mutex that does not say otherwise; `false` if not given. */
+  readonly fair?: boolean | undefined;
   /** What others see of this process. */
   readonly owner?:
     | {
@@ -60,6 +62,7 @@ export const DEFAULT_TTL = "15s";
 export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
   "ttl",
   "wait",
+  "fair",
   "owner",
   "require",
   "maxHold",
@@ -72,10 +75,11 @@ export const LOCKS_OPTIONS: ReadonlySet<string> = new Set([
 ] satisfies (keyof LocksOptions)[]);
 
 /** What is set for all locks of a connection. */
-export function readDefaults({ ttl, wait, maxHold, longHold, note }: LocksOptions): Times {
+export function readDefaults({ ttl, wait, fair, maxHold, longHold, note }: LocksOptions): Times {
   return {
     ttlMs: ttlOption(ttl ?? DEFAULT_TTL),
     waitMs: waitOption(wait ?? "30s"),
+    fair: fair !== undefined && flag("fair", fair),
     maxHoldMs: maxHold === undefined ? Infinity : maxHoldOption(maxHold),
     longHoldMs: durationMs("longHold", longHold ?? "1m", { minMs: 1, infinite: true }),
     note: note === undefined ? "" : noteText(note),

@@ -203,7 +203,8 @@ export class Locks {
     const record = await lookAt(this.#connection, full);
     if (record === undefined) return { name: full, holders: [], waiters: [] };
     const deadlock = await findDeadlock(this.#connection, record);
-    return deadlock === undefined ? viewOf(record) : { ...viewOf(record), deadlock };
+    const view = viewOf(this.#connection, record);
+    return deadlock === undefined ? view : { ...view, deadlock };
   }
 
   /** Every name that is held or waited for. */
@@ -211,7 +212,8 @@ export class Locks {
     knownOptions(query, new Set(["prefix"]), "list");
     const prefix = canonicalPrefix(query.prefix ?? "", this.#scope);
     this.#connection.assertNotClosed();
-    for await (const record of this.#connection.backend.list({ prefix })) yield viewOf(record);
+    for await (const record of this.#connection.backend.list({ prefix }))
+      yield viewOf(this.#connection, record);
   }
 
   /**
@@ -264,6 +266,7 @@ export function createLocks(backend: Backend, options: LocksOptions = {}): Locks
   }
   requireTraits(backend.traits, options.require ?? {});
   const defaults = readDefaults(options);
+  if (defaults.fair) requireTraits(backend.traits, { queueing: true });
   const connection = new Connection(
     backend,
     new Events(options.onEvent),

@@ -30,6 +30,8 @@ export interface Resource<L extends ClaimLease> {
   readonly kind: LockKind;
   readonly weight: number;
   readonly capacity: number;
+  /** Tasks of one process may be served by one claim. */
+  readonly shares?: boolean;
   readonly Lease: LeaseKind<L>;
 }
 
@@ -96,7 +98,7 @@ export function takenBy(connection: Connection, name: string): Taken {
   return {
     blockers: async () => {
       const record = await lookAt(connection, name, MOST_LOOKED_AT);
-      return record === undefined ? [] : viewOf(record).holders;
+      return record === undefined ? [] : viewOf(connection, record).holders;
     },
     told: () => timeoutError(connection, name, 0),
   };
@@ -121,7 +123,10 @@ export interface LockOptions {
 }
 
 /** What `connect` sets for all locks. */
-export type Times = Omit<Defaults, "reentrant" | "maxWaiters">;
+export interface Times extends Omit<Defaults, "reentrant" | "maxWaiters"> {
+  /** Strict arrival order, unless a mutex says otherwise. */
+  readonly fair: boolean;
+}
 
 export function readLockOptions(
   connection: Connection,
@@ -166,8 +171,11 @@ export function createMutex(
 ): Mutex {
   knownOptions(options, MUTEX_OPTIONS, `mutex "${name}"`);
   const defaults = readLockOptions(connection, name, options, times);
-  if (options.fair !== undefined && flag("fair", options.fair)) needsQueue(connection, name, "fair");
-  return new EngineLock(connection, { name, kind, weight: WHOLE, capacity: WHOLE, Lease }, defaults);
+  const fair = options.fair === undefined ? times.fair : flag("fair", options.fair);
+  if (fair) needsQueue(connection, name, "fair");
+  // A leader's term is seen by all that observe the election: each is a claim of its own.
+  const shares = !fair && kind !== "election";
+  return new EngineLock(connection, { name, kind, weight: WHOLE, capacity: WHOLE, shares, Lease }, defaults);
 }
 
 const READ_WRITE_OPTIONS = new Set<string>(["reentrant", "maxWaiters"] satisfies (keyof LockOptions)[]);

@@ -84,7 +84,7 @@ export class WebLocks {
     const held: WebLockInfo[] = [];
     const pending: WebLockInfo[] = [];
     for await (const record of connection.backend.list({ prefix: canonicalPrefix("", this.#scope) })) {
-      const { holders, waiters } = viewOf(record);
+      const { holders, waiters } = viewOf(this.#connection, record);
       held.push(...holders.map(infoOf));
       pending.push(...waiters.map(infoOf));
     }

@@ -47,9 +47,8 @@ function open(engine: { readonly backend: Backend }, options: LocksOptions = {})
 describe("at an engine without a queue", () => {
   test("a waiter asks again when it was told to, and gets in", async () => {
     const engine = withoutQueue(20);
-    const mutex = open(engine).mutex("a");
-    const holder = await mutex.acquire();
-    const waiting = mutex.acquire();
+    const holder = await open(engine).mutex("a").acquire();
+    const waiting = open(engine).mutex("a").acquire();
     await new Promise((resolve) => setTimeout(resolve, 100));
     await holder.release();
     expect((await waiting).token).toBeGreaterThan(holder.token);
@@ -60,9 +59,8 @@ describe("at an engine without a queue", () => {
 
   test("a waiter asks at once when it is notified", async () => {
     const engine = withoutQueue(60_000);
-    const mutex = open(engine).mutex("a");
-    const holder = await mutex.acquire();
-    const waiting = mutex.acquire();
+    const holder = await open(engine).mutex("a").acquire();
+    const waiting = open(engine).mutex("a").acquire();
     await expect.poll(engine.asked).toBe(2);
     await holder.release();
     engine.notifyAll();
@@ -72,8 +70,10 @@ describe("at an engine without a queue", () => {
 
   test("a wait that is over is a timeout that says who holds the lock, and a cancelled one ends at once", async () => {
     const engine = withoutQueue(60_000);
-    const mutex = open(engine, { owner: { service: "till" } }).mutex("a");
-    const holder = await mutex.acquire();
+    const holder = await open(engine, { owner: { service: "till" } })
+      .mutex("a")
+      .acquire();
+    const mutex = open(engine).mutex("a");
     const error = await mutex.acquire({ wait: 50 }).catch((reason: unknown) => reason);
     expect(error).toMatchObject({
       code: "timeout",

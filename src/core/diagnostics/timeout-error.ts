@@ -1,10 +1,16 @@
 import type { ResourceRecord } from "../backend.js";
-import { type DeadlockStep, type ResourceView, tokenOf } from "../claim.js";
+import { type ClaimView, type DeadlockStep, type ResourceView, ticketOf } from "../claim.js";
 import type { Connection } from "../connection.js";
 import { formatMs } from "../duration.js";
 import { LockTimeoutError } from "../errors.js";
 import { describeDeadlock, findDeadlock } from "./deadlock.js";
 import { describeHolder, lookTogether, MOST_LOOKED_AT, viewOf } from "./view.js";
+
+/** Where a task stands among those of its process that wait for the same claim. */
+export interface LocalPosition {
+  readonly ahead: number;
+  readonly waiting: number;
+}
 
 /** The error of a wait that was too long: who holds the lock, from where, since when, and the position in the queue. */
 export async function timeoutError(
@@ -12,20 +18,23 @@ export async function timeoutError(
   name: string,
   waitedMs: number,
   ticket?: bigint,
+  local?: LocalPosition,
 ): Promise<LockTimeoutError> {
   const record = await lookTogether(connection, name);
-  const view = record && viewOf(record);
-  const mine = ticket === undefined ? undefined : tokenOf(ticket);
-  const blockers = (view?.holders ?? []).filter((holder) => holder.token !== mine);
-  const index = view?.waiters.findIndex((waiter) => waiter.token === mine) ?? -1;
-  const position = index === -1 ? undefined : index + 1;
+  const view = record && viewOf(connection, record);
+  const isMine = ({ token }: ClaimView) => ticketOf(token) === ticket;
+  const blockers = (view?.holders ?? []).filter((holder) => !isMine(holder));
+  const index = view?.waiters.findIndex(isMine) ?? -1;
+  // Before it has a claim in the queue of the engine, only tasks of its own process are ahead of it.
+  const claimsAhead = ticket === undefined && local !== undefined ? 0 : index;
+  const position = claimsAhead === -1 ? undefined : claimsAhead + 1 + (local?.ahead ?? 0);
   const deadlock = record && (await deadlockAt(connection, record));
   const lines = [
     waitedMs === 0 ? `"${name}" is taken` : `gave up on "${name}" after waiting ${formatMs(waitedMs)}`,
     ...blockers.slice(0, 3).map((holder) => `  held by ${describeHolder(holder)}`),
     ...(blockers.length > 3 ? [`  and by ${blockers.length - 3} more`] : []),
     ...(blockers.length === 0 ? ["  it is free now: its holder has left since"] : []),
-    ...positionLine(position, view, ticket),
+    ...positionLine(position, view, ticket, local),
     ...(deadlock === undefined ? [] : describeDeadlock(deadlock)),
   ];
   return new LockTimeoutError(name, lines.join("\n"), { blockers, position, waitedMs, deadlock });
@@ -43,10 +52,15 @@ function positionLine(
   position: number | undefined,
   view: ResourceView | undefined,
   ticket: bigint | undefined,
+  local: LocalPosition | undefined,
 ): string[] {
-  if (view === undefined || ticket === undefined) return [];
+  if (view === undefined || (ticket === undefined && local === undefined)) return [];
   const seen = view.holders.length + view.waiters.length;
+  // Its own claim stands for all of them.
+  const others = local === undefined ? 0 : local.waiting - (ticket === undefined ? 0 : 1);
   if (position !== undefined)
-    return [`  queue position ${position} of ${seen < MOST_LOOKED_AT ? view.waiters.length : "many"}`];
+    return [
+      `  queue position ${position} of ${seen < MOST_LOOKED_AT ? view.waiters.length + others : "many"}`,
+    ];
   return seen < MOST_LOOKED_AT ? [] : [`  queue position behind the first ${view.waiters.length}`];
 }

@@ -3,22 +3,39 @@ import { admit, type ClaimView, type Owner, type ResourceView, tokenOf, WHOLE } 
 import { FreshFlight } from "../concurrency.js";
 import type { Connection } from "../connection.js";
 import { formatMs } from "../duration.js";
+import type { LocalName } from "../local-names.js";
 import { plainText, quotedText, writable } from "../plain-text.js";
 
-export function viewOf({ name, capacity, claims }: ResourceRecord): ResourceView {
+/** Of its own claims a process knows more than what the engine shows: which task holds, and how many wait. */
+export function viewOf({ localNames }: Connection, { name, capacity, claims }: ResourceRecord): ResourceView {
   const granted = admit(claims, capacity);
-  const views = claims.map((claim) => claimView(claim, capacity));
+  const here = localNames.find(name);
+  const views = claims.map((claim) =>
+    claimView(here === undefined ? claim : asKnownHere(here, claim), capacity),
+  );
   const sides = { holders: views.slice(0, granted), waiters: views.slice(granted) };
   return capacity === WHOLE ? { name, ...sides } : { name, permits: capacity, ...sides };
 }
 
+function asKnownHere(here: LocalName, claim: ClaimRecord): ClaimRecord {
+  for (const queue of here.queues) {
+    const known = queue.knownOf(claim.ticket);
+    if (known === undefined) continue;
+    const { note = claim.note, ...numbers } = known;
+    return { ...claim, note, owner: { ...claim.owner, ...numbers } };
+  }
+  return claim;
+}
+
 function claimView(claim: ClaimRecord, capacity: number): ClaimView {
+  const { tasks, number, ...owner } = claim.owner;
   return writable({
-    token: tokenOf(claim.ticket),
+    token: tokenOf(claim.ticket, number),
     mode: claim.weight === WHOLE ? "exclusive" : "shared",
     ...(capacity === WHOLE ? undefined : { permits: claim.weight }),
+    ...(tasks === undefined || tasks === 1 ? undefined : { tasks }),
     note: claim.note,
-    owner: claim.owner,
+    owner,
     ageMs: Math.max(0, Math.round(claim.ageMs)),
     remainingMs: Math.max(0, Math.round(claim.remainingMs)),
   });

@@ -42,7 +42,7 @@ export const queue: readonly Case[] = [
     needs: ["queue"],
     async run(bench) {
       const name = bench.name();
-      const connections = [bench.connect(), bench.connect(), bench.connect()];
+      const connections = [1, 2, 3].map(() => bench.connect({ fair: true }));
       const holder = await bench.connect().mutex(name).acquire();
       const order: number[] = [];
       const waits: Promise<void>[] = [];
@@ -111,12 +111,13 @@ export const queue: readonly Case[] = [
   },
   {
     name: "scenario S7: of many waiters a release wakes one, and its cost does not grow with the queue",
+    needs: ["queue"],
     notOfPermits: "a permit may wake as many as there are permits, each of which may be next",
     async run(bench) {
       const name = bench.name();
       const many = Math.min(1_000, 2 * (bench.harness.crowd?.waiters ?? 1_000));
       const calls = new Calls();
-      const locks = bench.connect({ ttl: "60s" }, counting(calls));
+      const locks = bench.connect({ ttl: "60s", fair: true }, counting(calls));
       const mutex = locks.mutex(name);
       const holder = await mutex.acquire();
       let running = 0;

@@ -1,0 +1,245 @@
+import type { AcquireRequest } from "./acquire-request.js";
+import { Asking, type AskingListener } from "./asking.js";
+import type { Owner } from "./claim.js";
+import { nowMs } from "./clock.js";
+import type { Connection } from "./connection.js";
+import type { LocalPosition } from "./diagnostics/timeout-error.js";
+import { HeldClaim } from "./held-claim.js";
+import type { KnownHere, LocalName, TaskQueue } from "./local-names.js";
+import { SharedClaim, type SharedClaimTasks } from "./shared-claim.js";
+import { startTimer, stopTimer } from "./timer.js";
+import { type WaitingPlace, WaitingTask } from "./waiting-task.js";
+
+/** Without a queue at the server, a process that has given its claim back asks again after so long, or sooner. */
+const SPREAD_MS = 3;
+
+/** Where tasks wait that ask for that name with that ttl. */
+export function localQueueFor(connection: Connection, { name, ttlMs }: AcquireRequest): LocalQueue {
+  const here = connection.localNames.at(name);
+  for (const queue of here.queues) if (queue instanceof LocalQueue && queue.ttlMs === ttlMs) return queue;
+  const queue = new LocalQueue(connection, here, ttlMs);
+  here.queues.push(queue);
+  return queue;
+}
+
+/**
+ * The tasks of one connection that wait for one name with one ttl, in order of arrival. They are served by one claim
+ * at a time, which passes from task to task without a request. When its budget is spent, the next claim takes a place
+ * in the server's queue, and the held one is given back after its task: so no other process waits for long.
+ */
+class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, TaskQueue {
+  readonly ttlMs: number;
+  readonly #connection: Connection;
+  readonly #here: LocalName;
+  readonly #tasks = new Set<WaitingTask>();
+  /** The granted claim. */
+  #held: SharedClaim | undefined;
+  /** The claim that asks, or waits in the server's queue. */
+  #next: Asking | undefined;
+  #budgetTimer: NodeJS.Timeout | undefined;
+  /** It has just released, and lets other processes ask first. */
+  #letsOthersAsk = false;
+
+  constructor(connection: Connection, here: LocalName, ttlMs: number) {
+    this.#connection = connection;
+    this.#here = here;
+    this.ttlMs = ttlMs;
+  }
+
+  /** A task comes. */
+  enter(request: AcquireRequest): Promise<HeldClaim | undefined> {
+    const task = new WaitingTask(this.#connection, request, this);
+    this.#tasks.add(task);
+    if (this.#held === undefined) {
+      if (this.#next === undefined && !this.#letsOthersAsk) this.#askNext();
+      else if (this.#next?.unheard !== true) task.wait();
+    } else {
+      task.wait();
+      this.#watchBudget();
+    }
+    return task.outcome;
+  }
+
+  // The claim that asks:
+
+  get asking(): Asking | undefined {
+    return this.#next;
+  }
+
+  #askNext(): void {
+    const first = this.#firstWaiting(-Infinity);
+    if (first === undefined) return;
+    this.#next = new Asking(this.#connection, first.request, this);
+    this.#next.ask();
+  }
+
+  ownerShown(): Owner {
+    const tasks = this.waiting;
+    return tasks > 1 ? { ...this.#connection.owner, tasks } : this.#connection.owner;
+  }
+
+  granted(asking: Asking): void {
+    const { claim } = asking;
+    if (!this.#connection.localNames.admit(claim.name, claim.ticket as bigint)) {
+      asking.replace();
+      return;
+    }
+    this.#next = undefined;
+    const task = this.#firstWaiting(asking.unheard ? -Infinity : nowMs());
+    if (task === undefined) {
+      this.#connection.inBackground(this.#connection.withdraw(claim));
+      this.#tidy();
+      return;
+    }
+    this.#held = new SharedClaim(this.#connection, claim, this);
+    this.give(this.#held, task);
+    if (this.#tasks.size > 0) this.#watchBudget();
+  }
+
+  refused(): void {
+    throw new Error("a task that shares its claim waits");
+  }
+
+  goesOn(asking: Asking, first: boolean): void {
+    const tasks = first || asking.outage !== undefined ? [...this.#tasks] : [];
+    for (const task of tasks) {
+      if (asking.outage === undefined) task.wait();
+      else task.askFailed();
+    }
+  }
+
+  failed(asking: Asking, error: unknown, kept: boolean): void {
+    this.#next = undefined;
+    if (kept) this.#connection.inBackground(asking.withdraw());
+    else this.#connection.leave(asking.claim);
+    for (const task of [...this.#tasks]) {
+      if (!task.isLeaving) task.fail(error);
+    }
+    this.#tasks.clear();
+    this.#tidy();
+  }
+
+  // The tasks that wait:
+
+  /** How many wait. */
+  get waiting(): number {
+    let waiting = 0;
+    for (const task of this.#tasks) if (!task.isLeaving) waiting++;
+    return waiting;
+  }
+
+  /** What is known of that claim here and now, if it is one of this queue. */
+  knownOf(ticket: bigint): KnownHere | undefined {
+    const held = this.#held;
+    if (held?.claim.ticket === ticket) {
+      const tasks = this.#next === undefined ? 1 + this.waiting : 1;
+      return { tasks, number: held.number, ...(held.holder && { note: held.holder.note }) };
+    }
+    return this.#next?.claim.ticket === ticket ? { tasks: this.waiting } : undefined;
+  }
+
+  #firstWaiting(atMs: number): WaitingTask | undefined {
+    for (const task of this.#tasks) if (task.wantsGrant(atMs)) return task;
+    return undefined;
+  }
+
+  positionOf(task: WaitingTask): LocalPosition | undefined {
+    // Without a queue, and before its first answer, a claim has no position.
+    if (this.#next !== undefined && this.#next.claim.ticket === undefined) return undefined;
+    let ahead = 0;
+    for (const one of this.#tasks) {
+      if (one === task) break;
+      if (!one.isLeaving) ahead++;
+    }
+    return { ahead, waiting: this.waiting + 1 };
+  }
+
+  leave(task: WaitingTask): Promise<void> | undefined {
+    this.#tasks.delete(task);
+    const asking = this.#next;
+    if (this.#tasks.size > 0 || asking === undefined) {
+      this.#tidy();
+      return undefined;
+    }
+    this.#next = undefined;
+    const withdrawal = asking.withdraw();
+    this.#tidy();
+    return withdrawal;
+  }
+
+  // The claim that is held:
+
+  /** No task holds the claim that this process has: it waits for its turn of the event loop, or is idle. */
+  get isBetweenTasks(): boolean {
+    return this.#held?.isBetweenTasks === true;
+  }
+
+  /** The task to pass the claim on to, now that its holder leaves. */
+  nextFor(held: SharedClaim): WaitingTask | undefined {
+    if (this.#connection.closing.aborted || held.isSpent) return undefined;
+    // A claim of this process that stands behind this one in the server's queue was asked for to keep its order.
+    if (this.#here.singleWaiters > 0) return undefined;
+    return this.#firstWaiting(nowMs());
+  }
+
+  give(held: SharedClaim, task: WaitingTask): void {
+    this.#tasks.delete(task);
+    const heldClaim = new HeldClaim(this.#connection, held.claim, task.request, held);
+    task.grant(heldClaim);
+  }
+
+  /** The claim is given back, or lost. `released` settles when the engine has heard of it. */
+  ended(held: SharedClaim, released?: Promise<unknown>): void {
+    if (this.#held !== held) return;
+    this.#held = undefined;
+    stopTimer(this.#budgetTimer);
+    this.#budgetTimer = undefined;
+    if (this.#tasks.size > 0 && this.#next === undefined && !this.#connection.closing.aborted) {
+      if (released === undefined || this.#connection.backend.traits.queueing) this.#askNext();
+      else this.#askLater(released);
+    }
+    this.#tidy();
+  }
+
+  /** Without a queue the first to ask wins. The processes that the release has notified ask within the same spread. */
+  #askLater(released: Promise<unknown>): void {
+    this.#letsOthersAsk = true;
+    const ask = () => {
+      this.#letsOthersAsk = false;
+      if (this.#next === undefined && this.#held === undefined && !this.#connection.closing.aborted)
+        this.#askNext();
+      this.#tidy();
+    };
+    const spread = () => startTimer(ask, Math.random() * SPREAD_MS);
+    released.then(spread, spread);
+  }
+
+  /** A newer grant of another claim has proved that it is gone. */
+  endIdleBelow(ticket: bigint): void {
+    if (this.#held?.isBetweenTasks && (this.#held.claim.ticket ?? 0n) < ticket) this.#held.end();
+  }
+
+  /** A task waits behind a held claim: when its budget is spent, the next claim takes a place in the server's queue. */
+  #watchBudget(): void {
+    const held = this.#held;
+    if (this.#next !== undefined || this.#budgetTimer !== undefined || held === undefined) return;
+    // Without a queue there is no place to take.
+    if (!this.#connection.backend.traits.queueing) return;
+    this.#budgetTimer = startTimer(() => {
+      this.#budgetTimer = undefined;
+      if (this.#held !== held || this.#tasks.size === 0 || this.#next !== undefined) return;
+      // A timer may be early, and the budget may have begun later than it seemed.
+      if (held.isSpent) this.#askNext();
+      else this.#watchBudget();
+    }, held.budgetEndsAtMs - nowMs()).unref();
+  }
+
+  #tidy(): void {
+    if (this.#tasks.size > 0 || this.#held !== undefined || this.#next !== undefined || this.#letsOthersAsk)
+      return;
+    const { queues } = this.#here;
+    const index = queues.indexOf(this);
+    if (index !== -1) queues.splice(index, 1);
+    this.#connection.localNames.tidy(this.#here);
+  }
+}
