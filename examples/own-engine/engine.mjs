@@ -52,10 +52,11 @@ class CompareAndSetBackend {
   }
 
   claim(request) {
-    return this.#step(request.name, (state, atMs) =>
+    return this.#step(request.name, (state, atMs, notify) =>
       state.queue.claim(
         request,
         atMs,
+        notify,
         () => state.nextTicket(atMs),
         () => state.goneOf(request.id),
       ),

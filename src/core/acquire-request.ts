@@ -35,6 +35,8 @@ export interface AcquireRequest {
   readonly maxWaiters: number | undefined;
   /** Tasks of one process that ask for the same may be served by one claim. */
   readonly shares?: boolean | undefined;
+  /** For how long the process keeps the claim when no task needs it; 0: not at all. */
+  readonly stickyMs: number;
   /** What its call chain holds already. */
   readonly holds?: Owner["holds"];
   /** Told whenever the engine has answered; without an answer, when it has failed to. */
@@ -66,6 +68,7 @@ export function claimRequest(
     maxWaiters,
     owner,
     note,
+    sticky: owner.sticky,
     resize,
   };
 }

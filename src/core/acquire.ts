@@ -4,31 +4,33 @@ import { type Owner, WHOLE } from "./claim.js";
 import type { Connection } from "./connection.js";
 import { HeldClaim } from "./held-claim.js";
 import type { LocalName } from "./local-names.js";
-import { localQueueFor } from "./local-queue.js";
+import { localQueueFor, takeIdle } from "./local-queue.js";
 import { type WaitingPlace, WaitingTask } from "./waiting-task.js";
 
 /** Waits for the grant; `undefined` means that a single question was refused. */
 export function acquire(connection: Connection, request: AcquireRequest): Promise<HeldClaim | undefined> {
   connection.assertOpen(request.name);
   request.signal?.throwIfAborted();
-  if (sharesClaim(request)) return localQueueFor(connection, request).enter(request);
+  if (mayShare(request)) {
+    if (request.waitMs > 0 && request.holds === undefined) {
+      return localQueueFor(connection, request).enter(request);
+    }
+    // To take what this process has is no waiting, so no deadlock comes of it.
+    const idle = takeIdle(connection, request);
+    if (idle !== undefined) return Promise.resolve(idle);
+  }
+  connection.localNames.releaseIdle(request.name);
   if (isRefusedHere(connection, request)) return Promise.resolve(undefined);
   return new SingleClaim(connection, request).outcome;
 }
 
 /**
  * Whether tasks of this process may be served by one claim, one after the other. A claim with limits of its own serves
- * one task; and one whose call chain holds other locks, or a deadlock through it would be in no server's queue.
+ * one task. A task that waits while its call chain holds other locks has a claim of its own, too, or a deadlock through
+ * it would be in no server's queue.
  */
-function sharesClaim(request: AcquireRequest): boolean {
-  return (
-    request.shares === true &&
-    request.waitMs > 0 &&
-    !request.fixed &&
-    request.minHoldMs === 0 &&
-    request.maxWaiters === undefined &&
-    request.holds === undefined
-  );
+function mayShare({ shares, fixed, minHoldMs, maxWaiters }: AcquireRequest): boolean {
+  return shares === true && !fixed && minHoldMs === 0 && maxWaiters === undefined;
 }
 
 /** A lock that is held in this process need not be asked for, if the caller does not want to wait. */

@@ -16,7 +16,7 @@ const FEWEST_FAILURES = 2;
 /** Told what becomes of a claim that asks. */
 export interface AskingListener {
   /** What the claim shows of its process. */
-  ownerShown(): Owner;
+  ownerShown(request: AcquireRequest): Owner;
   granted(asking: Asking): void;
   /** A single question was refused. The engine keeps nothing. */
   refused(asking: Asking): void;
@@ -45,6 +45,8 @@ export class Asking implements WaiterListener {
   unheard = true;
   answeredMs: number | undefined;
   outage: Outage | undefined;
+  /** Granted by the first answer, and told since then when another process wants it. */
+  tellsFromStart = false;
   readonly #connection: Connection;
   readonly #request: AcquireRequest;
   readonly #listener: AskingListener;
@@ -117,7 +119,7 @@ export class Asking implements WaiterListener {
 
   #send(): Promise<Answer> {
     return this.#connection.backend.claim(
-      claimRequest(this.#listener.ownerShown(), this.request, this.claim),
+      claimRequest(this.#listener.ownerShown(this.request), this.request, this.claim),
     );
   }
 
@@ -142,6 +144,7 @@ export class Asking implements WaiterListener {
     switch (answer.state) {
       case "granted":
         this.claim.acknowledge(answer.ticket, answer.remainingMs, sent);
+        this.tellsFromStart = this.unheard && answer.tells === true;
         if (!this.claim.trusted()) this.#askFailed(tooSlow(this.#request), sent.atMs);
         else if (this.#gone === undefined) this.#granted();
         // What has been taken away meanwhile is not a lease.

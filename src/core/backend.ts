@@ -13,6 +13,8 @@ export interface Traits {
   readonly notifications: boolean;
   /** Whether a claim lives by its own time to live or by that of a session it shares with others. */
   readonly ttl: "claim" | "session";
+  /** A sticky holder is told when another claim waits for it, so that it need not give back what it may need again. */
+  readonly tellsHolder?: boolean;
   /** How much later than its time to live a dead claim may be noticed. */
   readonly expiryGranularityMs: number;
   /** What the engine cannot promise, in sentences for people. */
@@ -50,6 +52,8 @@ export interface ClaimRequest {
   readonly maxWaiters?: number | undefined;
   readonly owner: Owner;
   readonly note: string;
+  /** It may stay when its holder has finished: tell it when another claim comes behind it, or is refused because of it. */
+  readonly sticky?: boolean | undefined;
   /** The claim of a caller that changes the number of permits to this one. */
   readonly resize?: number | undefined;
 }
@@ -66,6 +70,8 @@ export interface Gone {
 export interface Held {
   readonly state: "held";
   readonly remainingMs: number;
+  /** The claim is sticky, and others wait behind it. */
+  readonly wanted?: true;
 }
 
 export interface Waiting {
@@ -76,7 +82,13 @@ export interface Waiting {
 }
 
 export type Answer =
-  | { readonly state: "granted"; readonly ticket: bigint; readonly remainingMs: number }
+  | {
+      readonly state: "granted";
+      readonly ticket: bigint;
+      readonly remainingMs: number;
+      /** The claim is sticky, and from now on its process is told when another one asks. */
+      readonly tells?: true;
+    }
   | (Waiting & { readonly ticket: bigint })
   /** Nothing is kept. A waiter at an engine without a queue asks again when it is notified, or after this time. */
   | { readonly state: "refused"; readonly againInMs?: number }
@@ -107,9 +119,9 @@ export interface Force {
 /** How a claim ends otherwise than by its holder: no work was done under it, so its minHold means nothing; or by force. */
 export type Ending = "unused" | Force;
 
-/** What is told about a watched claim: nothing (ask again), a grant, or the end of it. */
+/** What is told about a watched claim: nothing (ask again), a grant, that others want it, or the end of it. */
 export type Notification =
-  | { readonly state: "granted"; readonly ticket: bigint }
+  | { readonly state: "granted" | "wanted"; readonly ticket: bigint }
   | (Gone & { readonly ticket: bigint });
 
 export type Notify = (notification?: Notification) => void;

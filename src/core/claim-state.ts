@@ -26,11 +26,16 @@ interface ClaimListener {
   gone(gone: Gone): void;
 }
 
+/** A claim that may stay with its process for a while is wanted by another one. */
+interface WantedListener {
+  wanted(): void;
+}
+
 export interface WaiterListener extends ClaimListener {
   granted(): void;
 }
 
-export interface HolderListener extends ClaimListener {
+export interface HolderListener extends ClaimListener, WantedListener {
   /** The trust in the claim has run out. */
   expired(paused: boolean): void;
   /** It has been held for a long time. */
@@ -61,6 +66,8 @@ export class ClaimState {
   readonly id = randomId();
   ticket: bigint | undefined;
   held = false;
+  /** Another process wants it: told since the ticket was drawn. */
+  wanted = false;
   /** It was held, but no work was done under it. */
   unused = false;
   /** When it became held; what was asked before that says nothing about a holder. */
@@ -78,6 +85,8 @@ export class ClaimState {
   #trustedUntilMs = -Infinity;
   #sleptMs = 0;
   #longestMs = 0;
+  /** A notification may be faster than the answer with the ticket. */
+  #wantedTicket: bigint | undefined;
   #isShortened = false;
 
   constructor(
@@ -151,6 +160,7 @@ export class ClaimState {
     if (this.held && !this.trusted()) return;
     if (ticket !== this.ticket) {
       this.ticket = ticket;
+      this.wanted = ticket === this.#wantedTicket;
       this.#trustedUntilMs = -Infinity;
     }
     if (remainingMs > this.#longestMs) this.#longestMs = remainingMs;
@@ -207,12 +217,23 @@ export class ClaimState {
     } else {
       this.acknowledge(ticket, renewal.remainingMs, sent);
       if (renewal.state === "held" && !this.held) this.#listener?.notified();
+      if (renewal.state === "held" && renewal.wanted) this.#isWanted();
     }
+  }
+
+  #isWanted(): void {
+    this.wanted = true;
+    this.#holder?.wanted();
   }
 
   /** A notification is a hint, unless it carries the current ticket and the claim is still trusted. */
   notify(notification?: Notification): void {
     const mine = notification !== undefined && notification.ticket === this.ticket;
+    if (notification?.state === "wanted") {
+      this.#wantedTicket = notification.ticket;
+      if (mine) this.#isWanted();
+      return;
+    }
     if (mine && notification.state === "gone") this.#listener?.gone(notification);
     else if (mine && this.grantedByNotification && this.trusted()) this.#waiter?.granted();
     else this.#listener?.notified();

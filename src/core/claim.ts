@@ -17,6 +17,8 @@ export interface Owner {
   readonly tasks?: number;
   /** The hand-off number of the task that holds it; absent: 0. */
   readonly number?: number;
+  /** The process may keep the claim for a while when no task needs it. */
+  readonly sticky?: true;
 }
 
 /**
@@ -82,6 +84,8 @@ export interface ClaimView {
   readonly permits?: number;
   /** How many tasks of its process it stands for, if several: one that holds, and those that wait behind it. */
   readonly tasks?: number;
+  /** Its process may keep it for a while when no task needs it: `"idle"` if this process knows that none does now. */
+  readonly sticky?: true | "idle";
   readonly note: string;
   readonly owner: Owner;
   /** Holders: since the grant. Waiters: since they came. */

@@ -31,6 +31,8 @@ export class Connection {
   readonly localNames = new LocalNames();
   /** Calls of `run` that have not settled; each removes itself before it does. */
   readonly runs = new Set<Promise<unknown>>();
+  /** What is shown of a claim that may stay with this process. */
+  readonly stickyOwner: Owner;
   readonly #background = new Set<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
   readonly #releaseRetry: ReleaseRetry;
@@ -44,6 +46,7 @@ export class Connection {
     readonly owner: Owner,
     onLeaks: ConstructorParameters<typeof Leaks>[1] = { onLeak: "warn", captureStacks: false },
   ) {
+    this.stickyOwner = { ...owner, sticky: true };
     this.leaks = new Leaks(this, onLeaks);
     this.renewer = new Renewer(backend, events, (claim, answer) =>
       this.expiryPoll.expect(claim.name, answer.changeInMs),
@@ -75,6 +78,7 @@ export class Connection {
     this.#closedBecause = because;
     this.#closing.abort(this.#shuttingDown());
     this.#releaseRetry.stop();
+    this.localNames.releaseAllIdle();
     for (const wait of [...this.waits]) wait.cancel(this.#shuttingDown(wait.name));
   }
 

@@ -13,10 +13,12 @@ export interface Sharing {
   /** The hand-off number of the task that holds it. */
   readonly number: number;
   heldBy(holder: HeldClaim): void;
-  /** The holder leaves. Whether the claim goes on to another task. */
-  passOn(): boolean;
+  /** The holder leaves. Whether the claim stays with this process: for the next task, or for a while. */
+  passOn(holder: HeldClaim): boolean;
   /** It is given back, or lost. `released` settles when the engine has heard of it. */
   end(released?: Promise<unknown>): void;
+  /** Another process wants it. */
+  wanted(): void;
   /** What other processes are about to see of it. */
   ownerShown(note: string): Owner;
 }
@@ -118,7 +120,7 @@ export class HeldClaim implements HolderListener, Grant {
     this.#leaveGrants();
     this.#noticeLoss();
     const wasHeld = this.lost === undefined && claim.trusted();
-    if (wasHeld && shared?.passOn()) {
+    if (wasHeld && shared?.passOn(this)) {
       // The engine is not asked: it is held for as long as it is trusted.
       this.#tellReleased(true);
       return true;
@@ -287,6 +289,10 @@ export class HeldClaim implements HolderListener, Grant {
 
   gone(gone: Gone): void {
     this.lose(this.#causeOf(gone), gone);
+  }
+
+  wanted(): void {
+    this.shared?.wanted();
   }
 
   notified(): void {

@@ -11,6 +11,8 @@ export interface KnownHere {
   readonly tasks: number;
   readonly number?: number;
   readonly note?: string;
+  /** No task needs it. */
+  readonly isIdle?: boolean;
 }
 
 /** The tasks that ask for one name with one ttl. */
@@ -21,6 +23,8 @@ export interface TaskQueue {
   /** A newer grant has proved that a claim without a task is gone. */
   endIdleBelow(ticket: bigint): void;
   knownOf(ticket: bigint): KnownHere | undefined;
+  /** Gives back a claim that no task needs, because it stands in the way of another one. */
+  releaseIdle(): void;
 }
 
 /** What this connection holds and waits for at one name. */
@@ -80,6 +84,15 @@ export class LocalNames {
   tidy(here: LocalName): void {
     if (here.grants.length === 0 && here.queues.length === 0 && here.singleWaiters === 0)
       this.#names.delete(here.name);
+  }
+
+  releaseIdle(name: string): void {
+    const here = this.#names.get(name);
+    if (here !== undefined) for (const queue of [...here.queues]) queue.releaseIdle();
+  }
+
+  releaseAllIdle(): void {
+    for (const name of [...this.#names.keys()]) this.releaseIdle(name);
   }
 
   /** Whether a task of this process holds that name, so that a lock that is only tried is refused without a question. */

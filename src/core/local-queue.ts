@@ -13,6 +13,14 @@ import { type WaitingPlace, WaitingTask } from "./waiting-task.js";
 /** Without a queue at the server, a process that has given its claim back asks again after so long, or sooner. */
 const SPREAD_MS = 3;
 
+/** Takes the idle claim of this process for a task that needs no place in the queue: for one that only tries, say. */
+export function takeIdle(connection: Connection, request: AcquireRequest): HeldClaim | undefined {
+  for (const queue of connection.localNames.find(request.name)?.queues ?? []) {
+    if (queue instanceof LocalQueue && queue.ttlMs === request.ttlMs) return queue.takeIdle(request);
+  }
+  return undefined;
+}
+
 /** Where tasks wait that ask for that name with that ttl. */
 export function localQueueFor(connection: Connection, { name, ttlMs }: AcquireRequest): LocalQueue {
   const here = connection.localNames.at(name);
@@ -46,16 +54,26 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     this.ttlMs = ttlMs;
   }
 
+  takeIdle(request: AcquireRequest): HeldClaim | undefined {
+    const held = this.#held;
+    return held?.isIdle && held.resume() ? this.#hold(held, request) : undefined;
+  }
+
   /** A task comes. */
   enter(request: AcquireRequest): Promise<HeldClaim | undefined> {
     const task = new WaitingTask(this.#connection, request, this);
     this.#tasks.add(task);
-    if (this.#held === undefined) {
-      if (this.#next === undefined && !this.#letsOthersAsk) this.#askNext();
-      else if (this.#next?.unheard !== true) task.wait();
-    } else {
+    const held = this.#held;
+    if (held?.isIdle) {
+      // If it is of no use any more, it is given back, and the next claim is on its way.
+      if (held.resume()) this.give(held, task);
+    } else if (held !== undefined) {
       task.wait();
       this.#watchBudget();
+    } else if (this.#next === undefined && !this.#letsOthersAsk) {
+      this.#askNext();
+    } else if (this.#next?.unheard !== true) {
+      task.wait();
     }
     return task.outcome;
   }
@@ -73,9 +91,11 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     this.#next.ask();
   }
 
-  ownerShown(): Owner {
+  ownerShown({ stickyMs }: AcquireRequest): Owner {
+    const { owner, stickyOwner } = this.#connection;
+    const shown = stickyMs > 0 ? stickyOwner : owner;
     const tasks = this.waiting;
-    return tasks > 1 ? { ...this.#connection.owner, tasks } : this.#connection.owner;
+    return tasks > 1 ? { ...shown, tasks } : shown;
   }
 
   granted(asking: Asking): void {
@@ -91,7 +111,7 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
       this.#tidy();
       return;
     }
-    this.#held = new SharedClaim(this.#connection, claim, this);
+    this.#held = new SharedClaim(this.#connection, claim, this, asking.tellsFromStart);
     this.give(this.#held, task);
     if (this.#tasks.size > 0) this.#watchBudget();
   }
@@ -133,7 +153,8 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     const held = this.#held;
     if (held?.claim.ticket === ticket) {
       const tasks = this.#next === undefined ? 1 + this.waiting : 1;
-      return { tasks, number: held.number, ...(held.holder && { note: held.holder.note }) };
+      const { number, holder, isIdle } = held;
+      return { tasks: isIdle ? 1 : tasks, number, isIdle, ...(holder && { note: holder.note }) };
     }
     return this.#next?.claim.ticket === ticket ? { tasks: this.waiting } : undefined;
   }
@@ -174,18 +195,26 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     return this.#held?.isBetweenTasks === true;
   }
 
-  /** The task to pass the claim on to, now that its holder leaves. */
-  nextFor(held: SharedClaim): WaitingTask | undefined {
-    if (this.#connection.closing.aborted || held.isSpent) return undefined;
-    // A claim of this process that stands behind this one in the server's queue was asked for to keep its order.
-    if (this.#here.singleWaiters > 0) return undefined;
+  mayServe(held: SharedClaim): boolean {
+    // A single claim of this process that waits in the server's queue is next there.
+    return !this.#connection.closing.aborted && !held.isSpent && this.#here.singleWaiters === 0;
+  }
+
+  nextTask(): WaitingTask | undefined {
     return this.#firstWaiting(nowMs());
+  }
+
+  budgetBegins(): void {
+    if (this.#tasks.size > 0) this.#watchBudget();
   }
 
   give(held: SharedClaim, task: WaitingTask): void {
     this.#tasks.delete(task);
-    const heldClaim = new HeldClaim(this.#connection, held.claim, task.request, held);
-    task.grant(heldClaim);
+    task.grant(this.#hold(held, task.request));
+  }
+
+  #hold(held: SharedClaim, request: AcquireRequest): HeldClaim {
+    return new HeldClaim(this.#connection, held.claim, request, held);
   }
 
   /** The claim is given back, or lost. `released` settles when the engine has heard of it. */
@@ -219,12 +248,17 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     if (this.#held?.isBetweenTasks && (this.#held.claim.ticket ?? 0n) < ticket) this.#held.end();
   }
 
+  /** The idle claim stands in the way of another claim of this process. */
+  releaseIdle(): void {
+    if (this.#held?.isIdle) this.#held.release();
+  }
+
   /** A task waits behind a held claim: when its budget is spent, the next claim takes a place in the server's queue. */
   #watchBudget(): void {
     const held = this.#held;
     if (this.#next !== undefined || this.#budgetTimer !== undefined || held === undefined) return;
     // Without a queue there is no place to take.
-    if (!this.#connection.backend.traits.queueing) return;
+    if (!this.#connection.backend.traits.queueing || held.budgetEndsAtMs === Infinity) return;
     this.#budgetTimer = startTimer(() => {
       this.#budgetTimer = undefined;
       if (this.#held !== held || this.#tasks.size === 0 || this.#next !== undefined) return;

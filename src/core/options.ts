@@ -47,6 +47,8 @@ export interface Defaults {
   readonly note: string;
   readonly reentrant: boolean;
   readonly maxWaiters: number | undefined;
+  /** Only a mutex has it. */
+  readonly stickyMs?: number;
 }
 
 /** What a call that asks for a lock may say. */
@@ -178,6 +180,7 @@ export function readOptions(
     signal: options.signal,
     note: options.note === undefined ? defaults.note : noteText(options.note),
     maxWaiters: options.maxWaiters === undefined ? defaults.maxWaiters : maxWaitersOption(options.maxWaiters),
+    stickyMs: defaults.stickyMs ?? 0,
     reentrant: options.reentrant === undefined ? defaults.reentrant : flag("reentrant", options.reentrant),
   };
 }

@@ -17,9 +17,13 @@ const SHOWN_AFTER_MS = 1_000;
 export interface SharedClaimTasks {
   /** How many wait. */
   readonly waiting: number;
-  /** The task to pass the claim on to, now that its holder leaves. */
-  nextFor(claim: SharedClaim): WaitingTask | undefined;
+  /** Whether the claim may serve another task, or stay for one. */
+  mayServe(claim: SharedClaim): boolean;
+  /** The task that is served next. */
+  nextTask(): WaitingTask | undefined;
   give(claim: SharedClaim, task: WaitingTask): void;
+  /** From now on the claim has a budget. */
+  budgetBegins(): void;
   /** The claim is given back, or lost. `released` settles when the engine has heard of it. */
   ended(claim: SharedClaim, released?: Promise<unknown>): void;
 }
@@ -37,6 +41,10 @@ export class SharedClaim implements HolderListener, Sharing {
   readonly #tasks: SharedClaimTasks;
   #holder: HeldClaim | undefined;
   #hasEnded = false;
+  /** The engine has told since the grant when another process wants it, and none does yet. */
+  #mayStay: boolean;
+  /** Runs while no task needs the claim. */
+  #idleTimer: NodeJS.Timeout | undefined;
   /** What other processes see of it. */
   #shown: { readonly note: string; readonly number: number } | undefined;
   #showTimer: NodeJS.Timeout | undefined;
@@ -45,10 +53,17 @@ export class SharedClaim implements HolderListener, Sharing {
     connection: Connection,
     readonly claim: ClaimState,
     tasks: SharedClaimTasks,
+    tellsFromStart: boolean,
   ) {
     this.#connection = connection;
     this.#tasks = tasks;
-    this.budgetEndsAtMs = this.grantedAtMs + Math.min(BUDGET_MS, claim.ttlMs / 3);
+    this.#mayStay = tellsFromStart && !claim.wanted;
+    // As long as no other process wants a sticky claim, it needs no budget.
+    this.budgetEndsAtMs = this.#mayStay ? Infinity : this.grantedAtMs + this.#budgetMs;
+  }
+
+  get #budgetMs(): number {
+    return Math.min(BUDGET_MS, this.claim.ttlMs / 3);
   }
 
   /** It is passed on to no other task. */
@@ -58,6 +73,11 @@ export class SharedClaim implements HolderListener, Sharing {
 
   get isBetweenTasks(): boolean {
     return !this.#hasEnded && this.#holder === undefined;
+  }
+
+  /** No task needs it, and it stays for a while. */
+  get isIdle(): boolean {
+    return !this.#hasEnded && this.#idleTimer !== undefined;
   }
 
   get holder(): HeldClaim | undefined {
@@ -71,11 +91,11 @@ export class SharedClaim implements HolderListener, Sharing {
     else this.#showLater();
   }
 
-  /** The task that held it leaves, and the claim was held until now. Whether it goes on to another task. */
-  passOn(): boolean {
-    if (this.#hasEnded || !this.#isGoodForAnother()) return false;
-    const task = this.#tasks.nextFor(this);
-    if (task === undefined) return false;
+  /** The task that held it leaves, and the claim was held until now. */
+  passOn({ request }: HeldClaim): boolean {
+    if (this.#hasEnded || !this.claim.canServeAnother() || !this.#tasks.mayServe(this)) return false;
+    const task = this.#tasks.nextTask();
+    if (task === undefined) return this.#stay(request.stickyMs);
     this.#holder = undefined;
     // Hand-offs must not keep timers from running: among them those that renew.
     const turn = yieldTurn();
@@ -91,25 +111,53 @@ export class SharedClaim implements HolderListener, Sharing {
 
   #afterTurn(): void {
     if (this.#hasEnded) return;
-    const task = this.claim.trusted() && this.#isGoodForAnother() ? this.#tasks.nextFor(this) : undefined;
+    const task = this.#canServe() ? this.#tasks.nextTask() : undefined;
     if (task === undefined) {
-      this.#release();
+      this.release();
       return;
     }
     this.number++;
     this.#tasks.give(this, task);
   }
 
-  /**
-   * In normal operation a third of the longest time is left at any moment. With less, renewals fail, or the process was
-   * paused: the next task gets a claim of its own then, and not the rest of this one.
-   */
-  #isGoodForAnother(): boolean {
-    return this.claim.canServeAnother();
+  #canServe(): boolean {
+    return this.claim.trusted() && this.claim.canServeAnother() && this.#tasks.mayServe(this);
+  }
+
+  /** No task needs it: it stays with the process for so long, to be taken again without a request. */
+  #stay(stickyMs: number): boolean {
+    if (stickyMs === 0 || !this.#mayStay) return false;
+    this.#holder = undefined;
+    this.claim.heldByProcess(this);
+    // A ref'd timer: a program that ends by itself gives the claim back first.
+    this.#idleTimer = startTimer(() => this.release(), Math.min(stickyMs, this.claim.ttlMs));
+    return true;
+  }
+
+  /** A task comes while the claim is idle. Whether it is good for that task; if not, it is given back. */
+  resume(): boolean {
+    if (!this.#canServe()) {
+      this.release();
+      return false;
+    }
+    stopTimer(this.#idleTimer);
+    this.#idleTimer = undefined;
+    this.number++;
+    return true;
+  }
+
+  /** Another process wants it: if it is idle, it is given back at once; if not, soon. */
+  wanted(): void {
+    if (!this.#mayStay) return;
+    this.#mayStay = false;
+    this.budgetEndsAtMs = nowMs() + this.#budgetMs;
+    if (this.isIdle) this.release();
+    else this.#tasks.budgetBegins();
   }
 
   /** No task has it: it is given back behind the scenes. */
-  #release(): void {
+  release(): void {
+    if (this.#hasEnded) return;
     const released = this.#connection.withdraw(this.claim);
     this.#connection.inBackground(released);
     this.end(released);
@@ -120,6 +168,7 @@ export class SharedClaim implements HolderListener, Sharing {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     stopTimer(this.#showTimer);
+    stopTimer(this.#idleTimer);
     // Between two tasks no lease has done so.
     if (this.#holder === undefined) this.#connection.leave(this.claim);
     this.#tasks.ended(this, released);
@@ -145,13 +194,14 @@ export class SharedClaim implements HolderListener, Sharing {
     const { number } = this;
     this.#shown = { note, number };
     const tasks = 1 + this.#tasks.waiting;
-    return { ...this.#connection.owner, number, tasks };
+    const sticky = this.#mayStay ? ({ sticky: true } as const) : undefined;
+    return { ...this.#connection.owner, number, tasks, ...sticky };
   }
 
   // What renewals and notifications say while no task has it: there is no task to be told.
 
   expired(): void {
-    if (this.#connection.backend.traits.ttl === "session") this.#release();
+    if (this.#connection.backend.traits.ttl === "session") this.release();
     else this.end();
   }
 

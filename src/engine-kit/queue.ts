@@ -71,7 +71,13 @@ export class Queue {
     return { result, notify };
   }
 
-  claim(request: ClaimRequest, atMs: number, nextTicket: () => bigint, gone: () => Gone): Answer {
+  claim(
+    request: ClaimRequest,
+    atMs: number,
+    notify: (toNotify: ToNotify) => void,
+    nextTicket: () => bigint,
+    gone: () => Gone,
+  ): Answer {
     const known = this.find(request.id);
     if (
       known === undefined ||
@@ -79,14 +85,19 @@ export class Queue {
       (request.ticket !== undefined && request.ticket !== known.ticket)
     ) {
       if (known !== undefined || request.ticket !== undefined) return gone();
-      return this.#enter(request, atMs, nextTicket);
+      return this.#enter(request, atMs, notify, nextTicket);
     }
     known.note = request.note;
     known.owner = request.owner;
     return this.#answer(known, request.ttlMs, atMs);
   }
 
-  #enter(request: ClaimRequest, atMs: number, nextTicket: () => bigint): Answer {
+  #enter(
+    request: ClaimRequest,
+    atMs: number,
+    notify: (toNotify: ToNotify) => void,
+    nextTicket: () => bigint,
+  ): Answer {
     const empty = this.claims.length === 0;
     if (!empty && request.capacity !== this.capacity) {
       return { state: "capacity-mismatch", capacity: this.capacity };
@@ -94,6 +105,8 @@ export class Queue {
     const granted = admit([...this.claims, request], request.capacity);
     const waiters = this.claims.length - Math.min(granted, this.claims.length);
     if (granted <= this.claims.length) {
+      // Behind a first waiter the holder knows already.
+      if (waiters === 0) this.#tellStickyHolder(notify);
       if (!request.queue) return { state: "refused" };
       if (waiters >= (request.maxWaiters ?? Infinity)) return { state: "queue-full", waiters };
     }
@@ -114,7 +127,15 @@ export class Queue {
     };
     this.capacity = request.capacity;
     this.claims.push(claim);
-    return this.#answer(claim, ttlMs, atMs);
+    const answer = this.#answer(claim, ttlMs, atMs);
+    return answer.state === "granted" && request.sticky ? { ...answer, tells: true } : answer;
+  }
+
+  /** The claim of a mutex may stay with a process that does not need it now: another one wants it. */
+  #tellStickyHolder(notify: (toNotify: ToNotify) => void): void {
+    const [holder] = this.claims;
+    if (holder?.owner.sticky)
+      notify({ id: holder.id, notification: { state: "wanted", ticket: holder.ticket } });
   }
 
   #answer(claim: StoredClaim, ttlMs: number, atMs: number): Answer {
@@ -143,7 +164,10 @@ export class Queue {
       claim.deadlineMs = Math.max(claim.deadlineMs, atMs + ttlMs);
     }
     const remainingMs = claim.deadlineMs - atMs;
-    if (this.#isGranted(claim)) return { state: "held", remainingMs };
+    if (this.#isGranted(claim)) {
+      const isWanted = claim.owner.sticky && this.claims.length > 1;
+      return { state: "held", remainingMs, ...(isWanted ? { wanted: true } : undefined) };
+    }
     return { state: "waiting", remainingMs, changeInMs: this.#changeInMs(atMs) };
   }
 

@@ -20,9 +20,9 @@ export const UNKNOWN_OWNER: Owner = { instance: "another program", host: "unknow
 
 /** The fields that every engine writes; an engine may add some of its own. */
 export function metadataOf({ owner: all, note, resize }: Metadata): object {
-  const { holds, tasks, number, ...owner } = all;
+  const { holds, tasks, number, sticky, ...owner } = all;
   // What is undefined is left out of the JSON.
-  return { v: 1, owner, note: note === "" ? undefined : note, holds, tasks, number, resize };
+  return { v: 1, owner, note: note === "" ? undefined : note, holds, tasks, number, sticky, resize };
 }
 
 /** `metadataOf` as text. Most claims of a process show the same, so the last text is kept. */
@@ -51,6 +51,7 @@ export function readMetadata(stored: unknown): StoredMetadata {
     holds,
     tasks,
     number,
+    sticky,
     resize,
     bell,
     notify = bell,
@@ -61,6 +62,7 @@ export function readMetadata(stored: unknown): StoredMetadata {
     ...(Array.isArray(holds) ? { holds } : undefined),
     ...(isCount(tasks) && tasks > 0 ? { tasks } : undefined),
     ...(isCount(number) && number < TOKEN_STEP ? { number } : undefined),
+    ...(sticky === true ? { sticky: true as const } : undefined),
   };
   return {
     ...others,
@@ -116,7 +118,7 @@ export function parseForce(json: string): Force | undefined {
 }
 
 /**
- * What the server has told about a claim: `<ticket> <id> ` and `granted`, `ask`, or JSON of why it was taken away.
+ * What the server has told about a claim: `<ticket> <id> ` and `granted`, `wanted`, `ask`, or JSON of why it was taken away.
  * `undefined`: anything else is noise.
  */
 export function readMessage(
@@ -126,7 +128,7 @@ export function readMessage(
   const [, digits, id = "", rest = ""] = /^(\d+) (\S+) (.*)$/s.exec(message) ?? [];
   if (digits === undefined) return undefined;
   const ticket = BigInt(digits);
-  if (rest === "granted") return { id, notification: { state: "granted", ticket } };
+  if (rest === "granted" || rest === "wanted") return { id, notification: { state: rest, ticket } };
   if (rest === "ask") return { id };
   const force = readForce(rest);
   return force && { id, notification: { state: "gone", loss: "forced", ticket, ...force } };

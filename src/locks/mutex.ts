@@ -6,7 +6,8 @@ import { elapsedMs, nowMs } from "../core/clock.js";
 import type { Connection } from "../core/connection.js";
 import { timeoutError } from "../core/diagnostics/timeout-error.js";
 import { lookAt, MOST_LOOKED_AT, viewOf } from "../core/diagnostics/view.js";
-import { LockError } from "../core/errors.js";
+import { type Duration, durationMs } from "../core/duration.js";
+import { invalidOption, LockError } from "../core/errors.js";
 import { type LockKind, type TraceContext, traceAcquire } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { type ClaimLease, Lease, type LeaseKind, SharedLease } from "../core/lease.js";
@@ -123,7 +124,7 @@ export interface LockOptions {
 }
 
 /** What `connect` sets for all locks. */
-export interface Times extends Omit<Defaults, "reentrant" | "maxWaiters"> {
+export interface Times extends Omit<Defaults, "reentrant" | "maxWaiters" | "stickyMs"> {
   /** Strict arrival order, unless a mutex says otherwise. */
   readonly fair: boolean;
 }
@@ -154,9 +155,19 @@ export function needsQueue(connection: Connection, name: string, what: string): 
 export interface MutexOptions extends LockOptions {
   /** Strict arrival order across processes. Every engine with a queue has it; say so where you rely on it. */
   readonly fair?: boolean | undefined;
+  /**
+   * After a release the process keeps the claim for so long, unless another process wants it: to take the same name
+   * again costs no request then. At most the ttl. If the process crashes meanwhile, others wait for one ttl.
+   */
+  readonly sticky?: Duration | undefined;
 }
 
-const MUTEX_OPTIONS = new Set<string>(["reentrant", "fair", "maxWaiters"] satisfies (keyof MutexOptions)[]);
+const MUTEX_OPTIONS = new Set<string>([
+  "reentrant",
+  "fair",
+  "maxWaiters",
+  "sticky",
+] satisfies (keyof MutexOptions)[]);
 
 /** One holder at a time. */
 export type Mutex = Lockable<Lease>;
@@ -173,9 +184,34 @@ export function createMutex(
   const defaults = readLockOptions(connection, name, options, times);
   const fair = options.fair === undefined ? times.fair : flag("fair", options.fair);
   if (fair) needsQueue(connection, name, "fair");
+  const stickyMs = readSticky(connection, name, options, fair, times);
   // A leader's term is seen by all that observe the election: each is a claim of its own.
   const shares = !fair && kind !== "election";
-  return new EngineLock(connection, { name, kind, weight: WHOLE, capacity: WHOLE, shares, Lease }, defaults);
+  const resource = { name, kind, weight: WHOLE, capacity: WHOLE, shares, Lease };
+  return new EngineLock(connection, resource, { ...defaults, stickyMs });
+}
+
+function readSticky(
+  { backend: { traits } }: Connection,
+  name: string,
+  { sticky, fair: saidFair }: MutexOptions,
+  fair: boolean,
+  { ttlMs }: Times,
+): number {
+  if (sticky === undefined) return 0;
+  const stickyMs = durationMs("sticky", sticky, { maxMs: ttlMs });
+  if (!traits.tellsHolder) {
+    const message = `sticky: ${traits.engine} does not tell a holder that another process waits, so its claim would keep that process waiting.`;
+    throw new LockError("unsupported", message, { name });
+  }
+  if (fair) {
+    const because = saidFair === undefined ? "fair is set for all locks of this connection, and " : "";
+    throw invalidOption(
+      `sticky: ${because}a claim that stays with its process keeps no order. Give one of fair and sticky.`,
+      name,
+    );
+  }
+  return stickyMs;
 }
 
 const READ_WRITE_OPTIONS = new Set<string>(["reentrant", "maxWaiters"] satisfies (keyof LockOptions)[]);

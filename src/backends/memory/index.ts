@@ -25,6 +25,7 @@ const TRAITS: Traits = {
   fencing: true,
   queueing: true,
   notifications: true,
+  tellsHolder: true,
   ttl: "claim",
   expiryGranularityMs: 20,
   caveats: ["Locks are shared within this process only, and gone with it."],
@@ -55,10 +56,11 @@ class MemoryBackend implements Backend {
     const nextTurn = yieldTurn();
     if (nextTurn !== undefined) await nextTurn;
     this.#forgetOne();
-    return this.#at(request.name, (queue, atMs) =>
+    return this.#at(request.name, (queue, atMs, notify) =>
       queue.claim(
         request,
         atMs,
+        notify,
         () => this.#store.nextTicket(),
         () => this.#gone(request.id),
       ),

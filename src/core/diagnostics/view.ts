@@ -17,23 +17,28 @@ export function viewOf({ localNames }: Connection, { name, capacity, claims }: R
   return capacity === WHOLE ? { name, ...sides } : { name, permits: capacity, ...sides };
 }
 
-function asKnownHere(here: LocalName, claim: ClaimRecord): ClaimRecord {
+interface KnownRecord extends ClaimRecord {
+  readonly isIdle?: boolean;
+}
+
+function asKnownHere(here: LocalName, claim: ClaimRecord): KnownRecord {
   for (const queue of here.queues) {
     const known = queue.knownOf(claim.ticket);
     if (known === undefined) continue;
-    const { note = claim.note, ...numbers } = known;
-    return { ...claim, note, owner: { ...claim.owner, ...numbers } };
+    const { note = claim.note, isIdle = false, ...numbers } = known;
+    return { ...claim, note, owner: { ...claim.owner, ...numbers }, isIdle };
   }
   return claim;
 }
 
-function claimView(claim: ClaimRecord, capacity: number): ClaimView {
-  const { tasks, number, ...owner } = claim.owner;
+function claimView(claim: KnownRecord, capacity: number): ClaimView {
+  const { tasks, number, sticky, ...owner } = claim.owner;
   return writable({
     token: tokenOf(claim.ticket, number),
     mode: claim.weight === WHOLE ? "exclusive" : "shared",
     ...(capacity === WHOLE ? undefined : { permits: claim.weight }),
     ...(tasks === undefined || tasks === 1 ? undefined : { tasks }),
+    ...(sticky ? { sticky: claim.isIdle ? ("idle" as const) : sticky } : undefined),
     note: claim.note,
     owner,
     ageMs: Math.max(0, Math.round(claim.ageMs)),
