@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 
@@ -43,4 +43,27 @@ test.each([
   ["a run that ended before its report", ""],
 ])("%s is not run again", (_, report) => {
   expect(runAlone(report)).toEqual({ status: 1, rounds: 0 });
+});
+
+test("the report names the file whose servers did not start, so that it is run again", () => {
+  const folder = mkdtempSync(join(tmpdir(), "locktender-report-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const reporter = join(ROOT, "test/support/closing-line-reporter.ts");
+  const config = { test: { globals: true, include: ["*.test.mjs"], reporters: ["default", reporter] } };
+  writeFileSync(join(folder, "config.mjs"), `export default ${JSON.stringify(config)};`);
+  writeFileSync(
+    join(folder, "broken.test.mjs"),
+    'beforeAll(() => { throw new Error("address already in use"); });\ntest("never runs", () => {});\n',
+  );
+  const report = join(folder, "failed.json");
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const args = [vitest, "run", "--root", folder, "--config", join(folder, "config.mjs")];
+  const env = { ...process.env, LOCKTENDER_FAILED_TESTS: report };
+  const { status } = spawnSync(process.execPath, args, { cwd: ROOT, env, encoding: "utf8" });
+  expect(status).toBe(1);
+  const { tests, others } = JSON.parse(readFileSync(report, "utf8"));
+  expect({ files: tests.map(({ file }: { file: string }) => basename(file)), others }).toEqual({
+    files: ["broken.test.mjs"],
+    others: 0,
+  });
 });

@@ -36,14 +36,17 @@ export default class ClosingLineReporter implements Reporter {
   }
 }
 
-/** For test/support/run-alone.mjs. `others` are failures that belong to no test, such as a file that did not load. */
+/**
+ * For test/support/run-alone.mjs. What fails before or after the tests of a file, such as the start of its servers,
+ * stands there as a test of it. `others` are failures that belong to no file.
+ */
 function failuresOf(modules: readonly TestModule[], failures: number) {
-  const tests = modules.flatMap((module) =>
-    [...module.children.allTests("failed")].map((test) => ({
-      file: relative(process.cwd(), module.moduleId),
-      name: nameOf(test),
-    })),
-  );
+  const tests = modules.flatMap((module) => {
+    const file = relative(process.cwd(), module.moduleId);
+    const broken = [module, ...module.children.allSuites()].filter((part) => part.errors().length > 0);
+    const names = [...module.children.allTests("failed")].map(nameOf);
+    return [...names, ...broken.map(() => "(before or after its tests)")].map((name) => ({ file, name }));
+  });
   return { tests, others: failures - tests.length };
 }
 
