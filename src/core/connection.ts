@@ -129,8 +129,9 @@ export class Connection {
   async withdraw(claim: ClaimState, inFlight?: Promise<unknown>): Promise<void> {
     this.leave(claim);
     try {
-      // A claim that is still under way would otherwise overtake its own withdrawal.
-      await inFlight?.catch(() => undefined);
+      // A claim that is still under way would otherwise overtake its own withdrawal. Without one, the release is sent at
+      // once: the next claim of this process must not stand behind one that it gives back.
+      if (inFlight !== undefined) await inFlight.catch(() => undefined);
       await this.release(claim);
     } catch (error) {
       this.releaseFailed(claim, error);

@@ -1,9 +1,11 @@
+import type { Gone } from "./backend.js";
+
 /** An exclusive grant of this connection. */
 interface LocalGrant {
   readonly name: string;
   readonly ticket: bigint;
   readonly live: boolean;
-  lose(loss: "taken"): void;
+  gone(gone: Gone): void;
 }
 
 /** What a process knows of a claim of its own, beyond what the engine shows. */
@@ -64,7 +66,8 @@ export class LocalNames {
     const here = this.#names.get(name);
     if (here === undefined) return true;
     if (here.grants.some((grant) => grant.ticket > ticket && grant.live)) return false;
-    for (const grant of [...here.grants]) if (grant.ticket < ticket) grant.lose("taken");
+    for (const grant of [...here.grants])
+      if (grant.ticket < ticket) grant.gone({ state: "gone", loss: "taken" });
     for (const queue of [...here.queues]) queue.endIdleBelow(ticket);
     return true;
   }

@@ -111,9 +111,12 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
       this.#tidy();
       return;
     }
-    this.#held = new SharedClaim(this.#connection, claim, this, asking.tellsFromStart);
+    this.#held = new SharedClaim(this.#connection, asking, this);
     this.give(this.#held, task);
-    if (this.#tasks.size > 0) this.#watchBudget();
+    if (this.#tasks.size === 0) return;
+    // The first answer was a grant, and to one of them.
+    if (asking.unheard) for (const waiting of [...this.#tasks]) waiting.wait();
+    this.#watchBudget();
   }
 
   refused(): void {

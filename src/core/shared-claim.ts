@@ -1,3 +1,4 @@
+import type { Asking } from "./asking.js";
 import type { Owner } from "./claim.js";
 import type { ClaimState, HolderListener } from "./claim-state.js";
 import { nowMs } from "./clock.js";
@@ -37,6 +38,7 @@ export class SharedClaim implements HolderListener, Sharing {
   number = 0;
   budgetEndsAtMs: number;
   readonly grantedAtMs = nowMs();
+  readonly claim: ClaimState;
   readonly #connection: Connection;
   readonly #tasks: SharedClaimTasks;
   #holder: HeldClaim | undefined;
@@ -46,17 +48,14 @@ export class SharedClaim implements HolderListener, Sharing {
   /** Runs while no task needs the claim. */
   #idleTimer: NodeJS.Timeout | undefined;
   /** What other processes see of it. */
-  #shown: { readonly note: string; readonly number: number } | undefined;
+  #shown: { readonly note: string; readonly number: number };
   #showTimer: NodeJS.Timeout | undefined;
 
-  constructor(
-    connection: Connection,
-    readonly claim: ClaimState,
-    tasks: SharedClaimTasks,
-    tellsFromStart: boolean,
-  ) {
+  constructor(connection: Connection, { claim, request, tellsFromStart }: Asking, tasks: SharedClaimTasks) {
     this.#connection = connection;
+    this.claim = claim;
     this.#tasks = tasks;
+    this.#shown = { note: request.note, number: 0 };
     this.#mayStay = tellsFromStart && !claim.wanted;
     // As long as no other process wants a sticky claim, it needs no budget.
     this.budgetEndsAtMs = this.#mayStay ? Infinity : this.grantedAtMs + this.#budgetMs;
@@ -87,8 +86,7 @@ export class SharedClaim implements HolderListener, Sharing {
   /** A task holds it from now on. */
   heldBy(holder: HeldClaim): void {
     this.#holder = holder;
-    if (this.number === 0) this.#shown = { note: holder.request.note, number: 0 };
-    else this.#showLater();
+    if (!this.#isShown(holder)) this.#showLater();
   }
 
   /** The task that held it leaves, and the claim was held until now. */
@@ -174,6 +172,10 @@ export class SharedClaim implements HolderListener, Sharing {
     this.#tasks.ended(this, released);
   }
 
+  #isShown({ note }: HeldClaim): boolean {
+    return note === this.#shown.note && this.number === this.#shown.number;
+  }
+
   /** A task that holds for long is shown as it is: with its note, and the number of its token. */
   #showLater(): void {
     if (this.#showTimer !== undefined) return;
@@ -183,7 +185,7 @@ export class SharedClaim implements HolderListener, Sharing {
       if (holder === undefined || !holder.live) return;
       const restMs = holder.grantedAtMs + SHOWN_AFTER_MS - nowMs();
       if (restMs > 0) this.#showLater();
-      else if (holder.note !== this.#shown?.note || this.number !== this.#shown.number) {
+      else if (!this.#isShown(holder)) {
         this.#connection.inBackground(holder.show(holder.note).catch(() => undefined));
       }
     }, SHOWN_AFTER_MS).unref();

@@ -10,6 +10,7 @@ import { deadlocks } from "./suite/deadlocks.js";
 import { election } from "./suite/election.js";
 import { exclusion } from "./suite/exclusion.js";
 import { expiry } from "./suite/expiry.js";
+import { handOff } from "./suite/hand-off.js";
 import { leftovers } from "./suite/leftovers.js";
 import { loss } from "./suite/loss.js";
 import { network } from "./suite/network.js";
@@ -46,6 +47,7 @@ const MUTEX: Suite = {
 
 /** What an engine does with claims, whichever kind of lock makes them. */
 const CLAIMS: Suite = {
+  "hand-off inside a process": handOff,
   "expired claims": expiry,
   "leftovers and crowds": leftovers,
 };

@@ -33,6 +33,7 @@ interface ReturnedRecord {
   token?: bigint;
   message?: string;
   queued?: Interval | undefined;
+  claimedAtNs?: bigint | undefined;
   stalled: boolean;
 }
 
@@ -82,6 +83,7 @@ export function operationsOf(records: readonly HistoryRecord[], end: ProcessEnd)
       invokedAtNs: invoked.atNs,
       limited: invoked.limited,
       queued: returned?.queued,
+      claimedAtNs: returned?.claimedAtNs,
       outcome,
       killedAtNs: open && end.killed ? end.atNs : undefined,
       stalled: returned?.stalled,

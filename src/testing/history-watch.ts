@@ -1,4 +1,5 @@
-import type { Backend } from "../core/backend.js";
+import type { Backend, ClaimRequest } from "../core/backend.js";
+import { ticketOf } from "../core/claim.js";
 import { startInterval } from "../core/timer.js";
 import type { Interval } from "./history.js";
 
@@ -55,6 +56,9 @@ interface Standing {
 export class QueueWatch {
   readonly #standing = new Map<string, Standing>();
   readonly #byClaim = new Map<string, Standing>();
+  /** When a claim was first sent: by its id until it is answered, then by its ticket. */
+  readonly #sentAtNs = new Map<string, bigint>();
+  readonly #claimedAtNs = new Map<string, bigint>();
   readonly #pulse: Pulse;
   #stopUntilNs = 0n;
 
@@ -77,7 +81,12 @@ export class QueueWatch {
       claim: async (request) => {
         const place = this.#place(request.note, request.id);
         const sentAtNs = now();
+        const firstSentAtNs = this.#firstSentAtNs(request, sentAtNs);
         const answer = await backend.claim(request).finally(() => this.#pulse.answered(sentAtNs));
+        if ("ticket" in answer) {
+          this.#claimedAtNs.set(claimKey(request.name, answer.ticket), firstSentAtNs);
+          this.#sentAtNs.delete(request.id);
+        }
         if (answer.state === "granted") this.#stopIfTold();
         if (answer.state === "waiting") waits(place, sentAtNs);
         return answer;
@@ -97,6 +106,18 @@ export class QueueWatch {
       watch: (claim, notify) => backend.watch(claim, notify),
       close: () => backend.close(),
     };
+  }
+
+  #firstSentAtNs({ name, id, ticket }: ClaimRequest, sentAtNs: bigint): bigint {
+    const knownAtNs = ticket === undefined ? undefined : this.#claimedAtNs.get(claimKey(name, ticket));
+    const firstAtNs = knownAtNs ?? this.#sentAtNs.get(id) ?? sentAtNs;
+    if (knownAtNs === undefined) this.#sentAtNs.set(id, firstAtNs);
+    return firstAtNs;
+  }
+
+  /** When the claim was sent that was granted with this token. */
+  claimedAtNs(name: string, token: bigint): bigint | undefined {
+    return this.#claimedAtNs.get(claimKey(name, ticketOf(token)));
   }
 
   /** The last place that an operation had in the queue, and forgets it. */
@@ -124,6 +145,10 @@ export class QueueWatch {
     this.#byClaim.set(claimId, place);
     return place;
   }
+}
+
+function claimKey(name: string, ticket: bigint): string {
+  return `${ticket} ${name}`;
 }
 
 function waits(place: Standing, sentAtNs: bigint): void {

@@ -50,6 +50,8 @@ interface Turn {
   readonly abortAfterMs: number | undefined;
   readonly ttlMs: number;
   readonly fixed: boolean;
+  /** In strict order of arrival, so that it shares no claim. */
+  readonly fair: boolean;
   readonly holdMs: number;
   /** Never release it: let its fixed time end it. */
   readonly forget: boolean;
@@ -66,6 +68,7 @@ function nextTurn(random: () => number): Turn {
     abortAfterMs: way >= 0.5 && way < 0.7 ? random() * ttlMs : undefined,
     ttlMs: fixed ? Math.max(SHORTEST_TTL_MS, ttlMs * (0.3 + random() * 0.4)) : ttlMs,
     fixed,
+    fair: random() < 0.3,
     holdMs: long ? ttlMs * 1.3 : random() * holdMs,
     forget: fixed && random() < 0.08,
   };
@@ -98,7 +101,7 @@ class Worker {
     const { name, waitMs, abortAfterMs, ttlMs: ttl } = turn;
     const signal = abortAfterMs === undefined ? undefined : AbortSignal.timeout(Math.ceil(abortAfterMs));
     const options = { ttl, note: id, renew: !turn.fixed, ...(signal === undefined ? undefined : { signal }) };
-    const mutex = this.locks.mutex(name);
+    const mutex = this.locks.mutex(name, { fair: turn.fair && this.locks.guarantees.queueing });
     const limited = waitMs !== Infinity || signal !== undefined;
     const invokedAtNs = now();
     record({ kind: "invoked", id, worker: this.id, name, limited, atNs: invokedAtNs });
@@ -112,7 +115,10 @@ class Worker {
         ? mutex.tryAcquire(options)
         : mutex.acquire({ ...options, wait: waitMs }));
       if (lease === null) record({ ...about(), outcome: "refused" });
-      else record({ ...about(), outcome: "granted", token: lease.token });
+      else {
+        const claimedAtNs = this.queue.claimedAtNs(name, lease.token);
+        record({ ...about(), outcome: "granted", token: lease.token, claimedAtNs });
+      }
       return lease ?? undefined;
     } catch (error) {
       if (isLockError(error, "timeout")) record({ ...about(), outcome: "timeout" });

@@ -49,6 +49,11 @@ export interface Operation {
    */
   readonly queued?: Interval | undefined;
   readonly outcome?: Outcome | undefined;
+  /**
+   * When the claim by which it was granted was first sent. A task that shares the claim of another task of its process
+   * may have asked after that.
+   */
+  readonly claimedAtNs?: bigint | undefined;
   /** Its process was killed in the middle of it, so nothing more is to be expected. */
   readonly killedAtNs?: bigint | undefined;
   /** Its process or its engine stood still for a good part of a ttl meanwhile: then an error is a fair answer. */
@@ -231,44 +236,49 @@ function* answers(operations: readonly Operation[], at: At): Generator<Found> {
   }
 }
 
-/** A waiter that knew that it was queued before another one even asked, is before that one. */
+/** A waiter that knew that it was queued before the claim of another one was even sent, is before that one. */
 function* order(operations: readonly Operation[], grants: readonly Granted[], at: At): Generator<Found> {
   const promise = "first come, first served";
-  for (const [first, later] of tokensGoingBack(grants, ({ queued }) => queued?.fromNs)) {
+  for (const [first, later] of tokensGoingBack(grants, ({ queued }) => queued?.fromNs, claimedAtNs)) {
     // If the first one was already granted by then, that is a token going back, and said there.
     if (first.queued === undefined || first.outcome.atNs < later.invokedAtNs) continue;
     yield {
       promise,
       operations: [first, later],
-      message: `${first.id} stood in the queue at ${at(first.queued.fromNs)}; ${later.id} asked after that, at ${at(later.invokedAtNs)}, and got the lower token (${later.outcome.token}, not ${first.outcome.token}).`,
+      message: `${first.id} stood in the queue at ${at(first.queued.fromNs)}; the claim of ${later.id} was sent after that, at ${at(claimedAtNs(later))}, and got the lower token (${later.outcome.token}, not ${first.outcome.token}).`,
     };
   }
   const standing = operations.flatMap((operation) =>
     operation.queued === undefined ? [] : { operation, ...operation.queued },
   );
   let longest: (typeof standing)[number] | undefined;
-  for (const [later, came] of sweep(grants, standing, ({ fromNs }) => fromNs)) {
+  for (const [later, came] of sweep(grants, standing, ({ fromNs }) => fromNs, claimedAtNs)) {
     for (const place of came) if (longest === undefined || place.untilNs > longest.untilNs) longest = place;
     if (longest === undefined || later.outcome.atNs >= longest.untilNs) continue;
     yield {
       promise,
       operations: [longest.operation, later],
-      message: `${longest.operation.id} stood in the queue from ${at(longest.fromNs)} until ${at(longest.untilNs)} at least; ${later.id} asked at ${at(later.invokedAtNs)} and was let in at ${at(later.outcome.atNs)}.`,
+      message: `${longest.operation.id} stood in the queue from ${at(longest.fromNs)} until ${at(longest.untilNs)} at least; the claim of ${later.id} was sent at ${at(claimedAtNs(later))}, and ${later.id} was let in at ${at(later.outcome.atNs)}.`,
     };
   }
+}
+
+function claimedAtNs(operation: Operation): bigint {
+  return operation.claimedAtNs ?? operation.invokedAtNs;
 }
 
 /** Pairs of which the first was known before the second asked, and yet has the greater token. */
 function* tokensGoingBack(
   grants: readonly Granted[],
   knownAtNs: (grant: Granted) => bigint | undefined,
+  askedAtNs = ({ invokedAtNs }: Granted) => invokedAtNs,
 ): Generator<readonly [Granted, Granted]> {
   const known = grants.flatMap((grant) => {
     const atNs = knownAtNs(grant);
     return atNs === undefined ? [] : { grant, atNs };
   });
   let greatest: Granted | undefined;
-  for (const [later, before] of sweep(grants, known, ({ atNs }) => atNs)) {
+  for (const [later, before] of sweep(grants, known, ({ atNs }) => atNs, askedAtNs)) {
     for (const { grant } of before) {
       if (greatest === undefined || grant.outcome.token > greatest.outcome.token) greatest = grant;
     }
@@ -281,12 +291,13 @@ function* sweep<T>(
   grants: readonly Granted[],
   comings: readonly T[],
   atNs: (coming: T) => bigint,
+  askedAtNs: (grant: Granted) => bigint,
 ): Generator<readonly [Granted, readonly T[]]> {
   const sorted = comings.toSorted((a, b) => compare(atNs(a), atNs(b)));
   let next = 0;
-  for (const grant of grants.toSorted((a, b) => compare(a.invokedAtNs, b.invokedAtNs))) {
+  for (const grant of grants.toSorted((a, b) => compare(askedAtNs(a), askedAtNs(b)))) {
     const from = next;
-    for (let one = sorted[next]; one !== undefined && atNs(one) < grant.invokedAtNs; one = sorted[next])
+    for (let one = sorted[next]; one !== undefined && atNs(one) < askedAtNs(grant); one = sorted[next])
       next++;
     yield [grant, sorted.slice(from, next)];
   }

@@ -222,6 +222,24 @@ describe("what is no violation", () => {
     expect(promisesBroken([{ ...asked, stalled: false, outcome: error }])).toHaveLength(1);
   });
 
+  test("a task that is handed the older claim of its process, past a waiter of another one", () => {
+    const at = (token: bigint, atNs: bigint) => ({
+      token,
+      atNs,
+      believed: undefined,
+      promisedUntilNs: undefined,
+    });
+    const waiter = withGrant(
+      { ...asked, id: "waiter", invokedAtNs: 10n, queued: { fromNs: 20n, untilNs: 60n }, outcome },
+      at(2_048n, 90n),
+    );
+    const handedOff = (claimedAtNs: bigint) =>
+      withGrant({ ...asked, id: "handed off", invokedAtNs: 30n, claimedAtNs, outcome }, at(1_025n, 40n));
+    expect(promisesBroken([waiter, handedOff(5n)])).toEqual([]);
+    const order = ["first come, first served", "first come, first served"];
+    expect(promisesBroken([waiter, handedOff(30n)])).toEqual(order);
+  });
+
   test("a holder that begins in the very moment in which the one before it ends", () => {
     const fromNs = outcome.believed?.untilNs ?? 0n;
     const believed = { fromNs, untilNs: fromNs + 1n };

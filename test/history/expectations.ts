@@ -25,6 +25,7 @@ export const BY_SESSIONS: Pace = {
 /** How often each thing has to happen for a history without violations to mean something. */
 const AT_LEAST = {
   grants: 50,
+  handedOff: 20,
   queued: 50,
   refused: 5,
   timedOut: 5,
@@ -71,6 +72,7 @@ function tooFew({ operations, kills, stops }: RecordedHistory, wanted: typeof AT
   const grants = operations.filter(isGranted);
   const happened = {
     grants: grants.length,
+    handedOff: grants.filter(({ outcome }) => outcome.token % 1024n !== 0n).length,
     queued: operations.filter(({ queued }) => queued !== undefined).length,
     refused: ended("refused"),
     timedOut: ended("timeout"),

@@ -115,9 +115,9 @@ export const BUGS: readonly Bug[] = [
     name: "a cancelled claim not withdrawn",
     edits: [
       {
-        file: "core/acquire.js",
-        find: "const withdrawal = this.#connection.withdraw(this.#claim, this.#inFlight);",
-        replace: "const withdrawal = Promise.resolve(); this.#connection.leave(this.#claim);",
+        file: "core/asking.js",
+        find: "return this.#connection.withdraw(this.claim, this.#isAsking ? this.#inFlight : undefined);",
+        replace: "this.#connection.leave(this.claim); return Promise.resolve();",
       },
     ],
     caughtBy: [MEMORY, "scenario S9: a claim that is cancelled in mid-flight"],

@@ -90,6 +90,11 @@ export class Bench {
     return backend;
   }
 
+  /** For locks whose waiters each have a claim of their own, where the engine can promise that. */
+  get strict(): LocksOptions {
+    return this.harness.queue === undefined ? { fair: true } : {};
+  }
+
   async worker(options: LocksOptions = {}, extra: { skewMs?: number } = {}): Promise<WorkerProcess> {
     const { processes } = this.harness;
     assert("module" in processes);

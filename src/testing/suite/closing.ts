@@ -160,7 +160,7 @@ export const closing: readonly Case[] = [
       const name = bench.name();
       const watcher = bench.connect();
       const holder = await watcher.mutex(name).acquire();
-      const locks = bench.connect({ fair: true });
+      const locks = bench.connect(bench.strict);
       const waits = [1, 2, 3].map(() => locks.mutex(name).acquire({ wait: Infinity }));
       const told = { code: "closed", message: /^shutting down/ };
       const rejected = Promise.all(waits.map((wait) => assert.rejects(wait, told)));

@@ -92,7 +92,7 @@ export const crashes: readonly Case[] = [
       const name = bench.name();
       const locks = bench.connect();
       const holder = await locks.mutex(name).acquire();
-      const dying = await bench.worker({ ttl: TTL_MS });
+      const dying = await bench.worker({ ttl: TTL_MS, ...bench.strict });
       const lost = Array.from({ length: 5 }, () => dying.acquire(name));
       for (const wait of lost) wait.catch(() => undefined);
       await queued(locks, name, 5);

@@ -105,7 +105,9 @@ export const leftovers: readonly Case[] = [
       const { waiters } = bench.harness.crowd ?? { waiters: CROWD };
       const watched = new Set<string>();
       const timersBefore = numberOfTimers();
-      const connections = [1, 2, 3].map(() => bench.connect({ ttl: "60s", fair: true }, watching(watched)));
+      const connections = [1, 2, 3].map(() =>
+        bench.connect({ ttl: "60s", ...bench.strict }, watching(watched)),
+      );
       const holder = await bench.connect({ ttl: "60s" }).mutex(name).acquire();
       const served: bigint[] = [];
       const waits = Array.from({ length: waiters }, (_, index) =>

@@ -50,7 +50,7 @@ describe("what is asked of the servers", () => {
     const costs: number[] = [];
     for (const waiters of [20, 400]) {
       const locks = open();
-      const mutex = locks.mutex(["queue", String(waiters)]);
+      const mutex = locks.mutex(["queue", String(waiters)], { fair: true });
       const holder = await mutex.acquire();
       const grants = 20;
       let granted = 0;

@@ -68,7 +68,7 @@ describe("etcdctl lock and our mutex on the same name", () => {
     const third = foreigner("shared");
     third.entered.then(() => order.push("theirs")).catch(() => undefined);
     await queued("shared", 3);
-    const fourth = locks.mutex("shared").run(() => void order.push("ours again"));
+    const fourth = locks.mutex("shared", { fair: true }).run(() => void order.push("ours again"));
     await queued("shared", 4);
     expect(order).toEqual([]);
     await first.leave();

@@ -10,16 +10,20 @@ import { alteredReplies, type Reply } from "./altered-replies.js";
 let last = 0;
 
 async function start() {
-  const [host] = hostsOf((await shared("etcd")).url);
+  const { url } = await shared("etcd");
+  const [host] = hostsOf(url);
   const altered = await alteredReplies(`${host?.host}:${host?.port}`);
   const prefix = `altered-${process.pid}-${++last}`;
   const locks = createLocks(etcd({ url: altered.url, prefix, timeout: "1s" }), { ttl: "3s" });
+  /** Another process, whose replies are not altered. */
+  const others = createLocks(etcd({ url, prefix }), { ttl: "3s" });
   onTestFinished(async () => {
+    await others.close({ drain: 0, abort: 0 });
     altered.alter = (_, reply) => reply;
     await locks.close({ drain: 0, abort: 0 });
     altered.close();
   });
-  return { altered, locks };
+  return { altered, locks, others };
 }
 
 test("with nothing changed on the way, all is as ever", async () => {
@@ -54,8 +58,8 @@ const TXN: Readonly<Record<string, (reply: Reply) => Reply>> = {
 };
 
 test.each(Object.entries(TXN))("a transaction that is answered with %s grants nothing", async (_, change) => {
-  const { altered, locks } = await start();
-  await locks.mutex("a").acquire();
+  const { altered, locks, others } = await start();
+  await others.mutex("a").acquire();
   altered.alter = (method, reply) => (method === "Txn" ? change(reply) : reply);
   await expect(locks.mutex("b").tryAcquire()).rejects.toMatchObject({ code: "backend" });
   const second = await locks

@@ -37,7 +37,9 @@ test("waiters of a process cost one statement per poll together, and few when no
   const waiter = open({ url, prefix }, { ttl: "60s" });
   const names = Array.from({ length: 20 }, (_, index) => `n-${index}`);
   const leases = await Promise.all(names.map((name) => holder.mutex(name).acquire()));
-  const waits = names.flatMap((name) => [0, 1, 2].map(() => waiter.mutex(name).run(() => undefined)));
+  const waits = names.flatMap((name) =>
+    [0, 1, 2].map(() => waiter.mutex(name, { fair: true }).run(() => undefined)),
+  );
   await Promise.all(names.map((name) => queued(holder, name, 3)));
   await sleep(1_000);
   const calls = async () => {

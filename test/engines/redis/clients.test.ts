@@ -95,7 +95,7 @@ describe("a client that the caller brings", () => {
     const runs: Promise<void>[] = [];
     for (let index = 0; index < 8; index++) {
       const locks = index % 2 === 0 ? first : second;
-      runs.push(locks.mutex("both").run(() => void order.push(index)));
+      runs.push(locks.mutex("both", { fair: true }).run(() => void order.push(index)));
       await queued(first, "both", index + 1);
     }
     await holder.release();

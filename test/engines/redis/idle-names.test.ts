@@ -94,7 +94,7 @@ describe("scenario S16: idle names cost nothing after their retention", () => {
 
   test("names that only waiters and holders without a process know go by themselves, in one ttl and retention", async () => {
     const client = look(server.node.port);
-    const locks = open({ url: server.url, prefix: "dead", retention: "200ms" }, { ttl: 400 });
+    const locks = open({ url: server.url, prefix: "dead", retention: "200ms" }, { ttl: 400, fair: true });
     await locks.mutex("x").acquire();
     const waits = [1, 2, 3].map(() => locks.mutex("x").acquire());
     for (const wait of waits) wait.catch(() => undefined);

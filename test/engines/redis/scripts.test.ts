@@ -15,7 +15,7 @@ afterAll(() => server.stop());
 async function warm(locks: Locks): Promise<Locks> {
   const client = look(server.node.port);
   for (const { lua } of Object.values(SCRIPTS)) await client.script("LOAD", lua);
-  const mutex = locks.mutex("warm");
+  const mutex = locks.mutex("warm", { fair: true });
   await mutex.run(async () => {
     await mutex.acquire({ within: null, wait: 50 }).catch(() => undefined);
   });
@@ -23,7 +23,9 @@ async function warm(locks: Locks): Promise<Locks> {
 }
 
 async function waiters(locks: Locks, name: string, count: number): Promise<Promise<Lease>[]> {
-  const waits = Array.from({ length: count }, () => locks.mutex(name).acquire({ wait: "60s" }));
+  const waits = Array.from({ length: count }, () =>
+    locks.mutex(name, { fair: true }).acquire({ wait: "60s" }),
+  );
   for (const wait of waits) wait.catch(() => undefined); // the end of a test sends away the calls that still wait
   await queued(locks, name, count);
   return waits;
@@ -52,8 +54,9 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
 
   test("a try that is refused is one round trip, and waiting costs nothing but the batched heartbeat", async () => {
     const locks = await warm(open(options(), { ttl: "1500ms" }));
+    const others = await warm(open(options()));
     const log = await CommandLog.of(server.node.port);
-    const holder = await locks.mutex("busy").acquire();
+    const holder = await others.mutex("busy").acquire();
     expect((await log.during(() => locks.mutex("busy").tryAcquire())).asked).toEqual(["evalsha"]);
     const waits = await waiters(locks, "busy", 50);
     const { asked, scripts } = await log.during(() => sleep(1_200));
@@ -83,13 +86,14 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
 
   test("what a step costs the server does not grow with the number of waiters", async () => {
     const locks = await warm(open(options(), { ttl: "60s" }));
+    const others = await warm(open(options(), { ttl: "60s" }));
     const log = await CommandLog.of(server.node.port);
     const stepsWith = async (name: string, count: number) => {
-      const holder = await locks.mutex(name).acquire();
+      const holder = await others.mutex(name).acquire();
       const [next] = await waiters(locks, name, count);
       const controller = new AbortController();
       const { signal } = controller;
-      const leaver = locks.mutex(name).acquire({ signal });
+      const leaver = locks.mutex(name, { fair: true }).acquire({ signal });
       leaver.catch(() => undefined);
       await queued(locks, name, count + 1);
       const tries = await log.during(() => locks.mutex(name).tryAcquire());

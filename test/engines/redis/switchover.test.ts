@@ -49,7 +49,7 @@ test.each(LIBRARIES)(
   async (library) => {
     const { url, demote, move, failBack } = await movingAddress();
     const prefix = `lagging-${library}`;
-    const holder = open({ url, library, prefix }, { ttl: "30s", wait: "30s" });
+    const holder = open({ url, library, prefix }, { ttl: "30s", wait: "30s", fair: true });
     const lease = await holder.mutex("a").acquire();
     const waits = Array.from({ length: 20 }, () => holder.mutex("a").run(() => undefined));
     await queued(holder, "a", 20);

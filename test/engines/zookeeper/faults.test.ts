@@ -187,7 +187,7 @@ describe("an ensemble of three", () => {
   test("scenario S7: what a grant costs the servers does not grow with the queue", async () => {
     const perGrant = async (waiters: number) => {
       const locks = open(undefined, { ttl: "60s" });
-      const mutex = locks.mutex(`${name}-${waiters}`);
+      const mutex = locks.mutex(`${name}-${waiters}`, { fair: true });
       const holder = await mutex.acquire();
       const runs = Array.from({ length: waiters }, () => mutex.run({ wait: "60s" }, () => undefined));
       const watcher = open();

@@ -1,0 +1,78 @@
+import { createLocks, type LocksOptions } from "locktender";
+import { memory } from "locktender/memory";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Backend } from "#lib/core/backend.js";
+import { passing } from "#lib/testing/suite/bench.js";
+
+function open(backend: Backend, options: LocksOptions = {}) {
+  const locks = createLocks(backend, options);
+  onTestFinished(() => locks.close({ drain: 0, abort: 0 }));
+  return locks;
+}
+
+/** Memory that writes down what it is asked. */
+function recording(store = memory()): { readonly backend: Backend; readonly asked: string[] } {
+  const asked: string[] = [];
+  const backend: Backend = {
+    ...passing(store),
+    claim(request) {
+      asked.push(`claim ${request.note}`);
+      return store.claim(request);
+    },
+    release(claim, ending) {
+      asked.push("release");
+      return store.release(claim, ending);
+    },
+  };
+  return { backend, asked };
+}
+
+test.each([{}, { sticky: "1s" } as const])(
+  "of tasks that come together, one that is not served has its time limit, %o",
+  async (options) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const mutex = open(memory()).mutex("a", options);
+    const first = mutex.acquire();
+    const told = mutex.acquire({ wait: 50 }).catch((error: unknown) => error);
+    const isOver = vi.fn();
+    void told.then(isOver);
+    // At the end of the budget, after 100 ms, every task that still waits looks at the time: that is too late.
+    await vi.advanceTimersByTimeAsync(51);
+    expect(isOver).toHaveBeenCalledOnce();
+    expect(await told).toMatchObject({ code: "timeout" });
+    expect((await first).held).toBe(true);
+  },
+);
+
+test("a hand-off costs no request, and each task has a token of its own", async () => {
+  const { backend, asked } = recording();
+  const mutex = open(backend).mutex("a");
+  const tokens: bigint[] = [];
+  await Promise.all(Array.from({ length: 50 }, () => mutex.run(({ token }) => void tokens.push(token))));
+  expect(asked).toEqual(["claim ", "release"]);
+  expect(tokens).toEqual(Array.from({ length: 50 }, (_, index) => (tokens[0] ?? 0n) + BigInt(index)));
+});
+
+test("an idle claim that stands in the way is given back before the next claim is sent", async () => {
+  const { backend, asked } = recording();
+  const locks = open(backend);
+  await locks.mutex("a", { sticky: "10s" }).run(() => undefined);
+  await locks.readWrite("a").read.run(() => undefined);
+  expect(asked.slice(0, 3)).toEqual(["claim ", "release", "claim "]);
+});
+
+test("the note of a task that left before the grant does not stay at the claim of the next one", async () => {
+  const store = memory();
+  const mutex = open(store).mutex("a");
+  const other = await open(store).mutex("a").acquire();
+  const leaving = mutex.acquire({ note: "leaves", wait: 100 }).catch((error: unknown) => error);
+  const staying = mutex.acquire({ note: "stays" });
+  await leaving;
+  await other.release();
+  const lease = await staying;
+  await expect
+    .poll(async () => (await open(store).inspect("a")).holders.map(({ note }) => note), { timeout: 5_000 })
+    .toEqual(["stays"]);
+  await lease.release();
+});
