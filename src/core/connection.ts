@@ -167,6 +167,7 @@ export class Connection {
     }
     this.#closed = true;
     this.renewer.stop();
+    this.leaks.stop();
     for (const tidy of this.#onFinish) tidy();
     await this.backend.close();
   }

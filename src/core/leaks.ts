@@ -4,6 +4,7 @@ import { formatMs } from "./duration.js";
 import type { About, Events } from "./events.js";
 import { groupOf } from "./names.js";
 import { quotedText } from "./plain-text.js";
+import { startTimer, stopTimer } from "./timer.js";
 
 /** What is done about a lease that its program has lost track of. */
 export type OnLeak = "warn" | "release";
@@ -32,6 +33,11 @@ interface Watched {
   readonly stack: string | undefined;
 }
 
+/**
+ * Only a lease that lasts for longer is watched: to tell the garbage collector of each one costs more than all the rest
+ * of a short acquire.
+ */
+const YOUNG_MS = 1_000;
 /** As many places and names as are remembered. Beyond that, no leak is warned of. */
 const MOST_WARNED = 1_000;
 
@@ -45,6 +51,9 @@ export class Leaks {
   readonly #onLeak: OnLeak;
   readonly #captureStacks: boolean;
   readonly #warned = new Set<string>();
+  /** Leases that are not watched yet, with where they were asked for. */
+  readonly #young = new Map<Leakable, { readonly stack?: string } | undefined>();
+  #timer: NodeJS.Timeout | undefined;
   readonly #registry = new FinalizationRegistry<Watched>((watched) => this.#leaked(watched));
 
   constructor(connection: Connection, options: { readonly onLeak: OnLeak; readonly captureStacks: boolean }) {
@@ -62,17 +71,30 @@ export class Leaks {
   }
 
   watch(lease: Leakable, here: { readonly stack?: string } | undefined): void {
-    const [grant] = lease.holds as readonly [Grant];
-    const stack = here?.stack?.replace(/^.*\n/, "");
-    this.#registry.register(
-      lease,
-      { name: lease.name, grant, giveBack: lease.giveBackLater(), stack },
-      lease,
-    );
+    this.#young.set(lease, here);
+    this.#timer ??= startTimer(() => this.#watchAll(), YOUNG_MS).unref();
   }
 
   released(lease: Leakable): void {
-    this.#registry.unregister(lease);
+    if (!this.#young.delete(lease)) this.#registry.unregister(lease);
+  }
+
+  stop(): void {
+    stopTimer(this.#timer);
+    this.#timer = undefined;
+    this.#young.clear();
+  }
+
+  /** From here on only their callers refer to them. */
+  #watchAll(): void {
+    this.#timer = undefined;
+    for (const [lease, here] of this.#young) {
+      const [grant] = lease.holds as readonly [Grant];
+      const stack = here?.stack?.replace(/^.*\n/, "");
+      const watched = { name: lease.name, grant, giveBack: lease.giveBackLater(), stack };
+      this.#registry.register(lease, watched, lease);
+    }
+    this.#young.clear();
   }
 
   #leaked(watched: Watched): void {

@@ -86,7 +86,7 @@ describe.concurrent("a lease that was garbage-collected without a release", () =
       })();
       const { parts } = await locks.all([locks.mutex("p"), locks.mutex("q")]).acquire();
       await sleep(300);
-      await collect(() => false, 400);
+      await collect(() => false, 1_400);
       console.log(events.length, warnings.length, parts.every(({ held }) => held));
     `);
     expect(out).toBe("0 0 true\n");
