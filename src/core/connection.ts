@@ -8,6 +8,7 @@ import { Leaks } from "./leaks.js";
 import { LocalNames } from "./local-names.js";
 import { groupOf } from "./names.js";
 import { ExpiryPoll, Renewer } from "./renewer.js";
+import { ShortLivedSet } from "./short-lived.js";
 import { delay, nextTurn, startTimer, stopTimer } from "./timer.js";
 
 /** A release waits while the engine may come back: for so many attempts, and for so long. */
@@ -26,14 +27,14 @@ export class Connection {
   readonly renewer: Renewer;
   readonly leaks: Leaks;
   readonly expiryPoll = new ExpiryPoll();
-  readonly waits = new Set<Cancellable>();
-  readonly grants = new Set<Grant>();
+  readonly waits = new ShortLivedSet<Cancellable>();
+  readonly grants = new ShortLivedSet<Grant>();
   readonly localNames = new LocalNames();
   /** Calls of `run` that have not settled; each removes itself before it does. */
-  readonly runs = new Set<Promise<unknown>>();
+  readonly runs = new ShortLivedSet<Promise<unknown>>();
   /** What is shown of a claim that may stay with this process. */
   readonly stickyOwner: Owner;
-  readonly #background = new Set<Promise<unknown>>();
+  readonly #background = new ShortLivedSet<Promise<unknown>>();
   readonly #onFinish: (() => void)[] = [];
   readonly #releaseRetry: ReleaseRetry;
   readonly #closing = new AbortController();

@@ -4,6 +4,7 @@ import { formatMs } from "./duration.js";
 import type { About, Events } from "./events.js";
 import { groupOf } from "./names.js";
 import { quotedText } from "./plain-text.js";
+import { ShortLivedMap } from "./short-lived.js";
 import { startTimer, stopTimer } from "./timer.js";
 
 /** What is done about a lease that its program has lost track of. */
@@ -52,7 +53,7 @@ export class Leaks {
   readonly #captureStacks: boolean;
   readonly #warned = new Set<string>();
   /** Leases that are not watched yet, with where they were asked for. */
-  readonly #young = new Map<Leakable, { readonly stack?: string } | undefined>();
+  readonly #young = new ShortLivedMap<Leakable, { readonly stack?: string } | undefined>();
   #timer: NodeJS.Timeout | undefined;
   readonly #registry = new FinalizationRegistry<Watched>((watched) => this.#leaked(watched));
 

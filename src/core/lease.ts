@@ -21,7 +21,8 @@ export abstract class ClaimLease extends AnyLease {
   readonly heldClaim: HeldClaim;
   /** The lease of `all` that it is a part of: not lost track of while one of its parts is in use. @internal */
   whole: AnyLease | undefined;
-  readonly #children = new FifoMutex();
+  /** Made when a call enters again: most leases have none. */
+  #children: FifoMutex | undefined;
   readonly #onRelease: (() => void) | undefined;
   /** This lease itself and those that entered by it: its turn ends when all of them have left. */
   #inside = 1;
@@ -81,6 +82,11 @@ export abstract class ClaimLease extends AnyLease {
     };
   }
 
+  #turns(): FifoMutex {
+    this.#children ??= new FifoMutex();
+    return this.#children;
+  }
+
   #exit(): void {
     this.#inside--;
     if (this.#inside === 0) this.#onRelease?.();
@@ -103,7 +109,7 @@ export abstract class ClaimLease extends AnyLease {
     const startMs = nowMs();
     try {
       const turn = this.heldClaim.exclusive
-        ? await this.#children.take(waitMs, signal, () => this.heldClaim.signal)
+        ? await this.#turns().take(waitMs, signal, () => this.heldClaim.signal)
         : () => {};
       if (turn !== undefined && this.heldClaim.live) {
         return new Kind(this.heldClaim, chain, () => {

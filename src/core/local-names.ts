@@ -1,4 +1,5 @@
 import type { Gone } from "./backend.js";
+import { ShortLivedMap } from "./short-lived.js";
 
 /** An exclusive grant of this connection. */
 interface LocalGrant {
@@ -42,7 +43,7 @@ export interface LocalName {
 
 /** The names at which this connection holds or waits for something. */
 export class LocalNames {
-  readonly #names = new Map<string, LocalName>();
+  readonly #names = new ShortLivedMap<string, LocalName>();
 
   find(name: string): LocalName | undefined {
     return this.#names.get(name);

@@ -7,6 +7,7 @@ import type { LocalPosition } from "./diagnostics/timeout-error.js";
 import { HeldClaim } from "./held-claim.js";
 import type { KnownHere, LocalName, TaskQueue } from "./local-names.js";
 import { SharedClaim, type SharedClaimTasks } from "./shared-claim.js";
+import { ShortLivedSet } from "./short-lived.js";
 import { startTimer, stopTimer } from "./timer.js";
 import { type WaitingPlace, WaitingTask } from "./waiting-task.js";
 
@@ -39,7 +40,7 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
   readonly ttlMs: number;
   readonly #connection: Connection;
   readonly #here: LocalName;
-  readonly #tasks = new Set<WaitingTask>();
+  readonly #tasks = new ShortLivedSet<WaitingTask>();
   /** The granted claim. */
   #held: SharedClaim | undefined;
   /** The claim that asks, or waits in the server's queue. */

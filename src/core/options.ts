@@ -47,9 +47,11 @@ export interface Defaults {
   readonly note: string;
   readonly reentrant: boolean;
   readonly maxWaiters: number | undefined;
-  /** Only a mutex has it. */
-  readonly stickyMs?: number;
+  /** Only a mutex has it; 0: it is not sticky. */
+  readonly stickyMs: number;
 }
+
+const NONE: AcquireOptions = {};
 
 /** What a call that asks for a lock may say. */
 export const ACQUIRE_OPTIONS: ReadonlySet<string> = new Set<string>([
@@ -135,11 +137,12 @@ export type ResolvedOptions = AcquireRequest & { readonly reentrant: boolean };
 /** The options of one call as numbers, or an error that says which of them cannot be meant. */
 export function readOptions(
   resource: Pick<AcquireRequest, "name" | "kind" | "weight" | "capacity" | "shares">,
-  options: AcquireOptions,
+  given: AcquireOptions | undefined,
   defaults: Defaults,
 ): ResolvedOptions {
   const { name, kind, weight, capacity, shares } = resource;
-  knownOptions(options, ACQUIRE_OPTIONS, `lock "${name}"`);
+  const options = given ?? NONE;
+  if (given !== undefined) knownOptions(given, ACQUIRE_OPTIONS, `lock "${name}"`);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
   const minHoldMs =
@@ -180,7 +183,7 @@ export function readOptions(
     signal: options.signal,
     note: options.note === undefined ? defaults.note : noteText(options.note),
     maxWaiters: options.maxWaiters === undefined ? defaults.maxWaiters : maxWaitersOption(options.maxWaiters),
-    stickyMs: defaults.stickyMs ?? 0,
+    stickyMs: defaults.stickyMs,
     reentrant: options.reentrant === undefined ? defaults.reentrant : flag("reentrant", options.reentrant),
   };
 }

@@ -3,6 +3,7 @@ import type { ClaimState } from "./claim-state.js";
 import { lookForSleepMs, nowMs, type Sent, sendingNow, wasFrozen } from "./clock.js";
 import { asLockError } from "./errors.js";
 import type { Events } from "./events.js";
+import { ShortLivedMap, ShortLivedSet } from "./short-lived.js";
 import { startTimer, stopTimer } from "./timer.js";
 
 const BATCH = 500;
@@ -18,7 +19,7 @@ export class Renewer {
   readonly #backend: Backend;
   readonly #events: Events;
   readonly #onWaiting: (claim: ClaimState, answer: Waiting) => void;
-  readonly #claims = new Set<ClaimState>();
+  readonly #claims = new ShortLivedSet<ClaimState>();
   /** Claims with the same ttl are renewed at the same time, so that they share a request. */
   readonly #nextDueMs = new Map<number, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -223,7 +224,7 @@ interface WaitersOfName {
  * claim in, in whichever process that claim waits.
  */
 export class ExpiryPoll {
-  readonly #names = new Map<string, WaitersOfName>();
+  readonly #names = new ShortLivedMap<string, WaitersOfName>();
 
   enter(waiter: Waiter): void {
     const known = this.#names.get(waiter.name);

@@ -1,4 +1,5 @@
 import { nowMs } from "../core/clock.js";
+import { ShortLivedSet } from "../core/short-lived.js";
 import { startTimer } from "../core/timer.js";
 
 interface Waiting {
@@ -12,7 +13,7 @@ interface Waiting {
  */
 export class RequestTimeout {
   readonly timeoutMs: number;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new ShortLivedSet<Waiting>();
   #timer: AnswerTimer | undefined;
 
   constructor(timeoutMs: number) {

@@ -68,7 +68,7 @@ function giveBackIdle(connection: Connection): void {
   }
 }
 
-async function settled(runs: ReadonlySet<Promise<unknown>>, withinMs: number): Promise<void> {
+async function settled(runs: Connection["runs"], withinMs: number): Promise<void> {
   if (runs.size === 0) return;
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise((resolve) => {

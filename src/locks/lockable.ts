@@ -47,7 +47,9 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
 
   async acquire(options?: O): Promise<L> {
     const here = this.connection.leaks.stackHere(this.acquire);
-    return this.#watched(await this.#entered(options), options, here);
+    const entered = await this.enter(options);
+    if (isTaken(entered)) throw await entered.told();
+    return this.#watched(entered, options, here);
   }
 
   async tryAcquire(options?: TryOptionsOf<O>): Promise<L | null> {
@@ -58,13 +60,9 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
 
   async run<T>(...args: [Callback<T, L>] | [O, Callback<T, L>]): Promise<T> {
     const [options, fn] = callbackLast<O, Callback<T, L>>(args);
-    return runHeld(await this.#entered(options), fn);
-  }
-
-  async #entered(options: O | undefined): Promise<L> {
     const entered = await this.enter(options);
     if (isTaken(entered)) throw await entered.told();
-    return entered;
+    return runHeld(entered, fn);
   }
 
   /** Only what the caller has to release can be forgotten. */

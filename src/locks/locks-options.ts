@@ -83,6 +83,9 @@ export function readDefaults({ ttl, wait, fair, maxHold, longHold, note }: Locks
     maxHoldMs: maxHold === undefined ? Infinity : maxHoldOption(maxHold),
     longHoldMs: durationMs("longHold", longHold ?? "1m", { minMs: 1, infinite: true }),
     note: note === undefined ? "" : noteText(note),
+    reentrant: false,
+    maxWaiters: undefined,
+    stickyMs: 0,
   };
 }
 

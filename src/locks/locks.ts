@@ -135,11 +135,7 @@ export class Locks {
    * ```
    */
   all<const T extends readonly AnyLockable[]>(locks: T): Lockable<AllLease<PartsOf<T>>> {
-    return new AllLock(this.#connection, locks, {
-      ...this.#defaults,
-      reentrant: false,
-      maxWaiters: undefined,
-    });
+    return new AllLock(this.#connection, locks, this.#defaults);
   }
 
   /**

@@ -52,7 +52,7 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
     this.connection = connection;
     this.#resource = resource;
     this.#defaults = defaults;
-    this.#plain = readOptions(resource, {}, defaults);
+    this.#plain = readOptions(resource, undefined, defaults);
   }
 
   /** By the own call chain if it holds this lock already, else by the engine. @internal */
@@ -70,8 +70,11 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
         return (await own.reenter(Lease, outer, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
       if (ask.waitMs > 0) throw selfDeadlock(name);
     }
-    const heldClaim = await acquireTraced(connection, ask, shownHolds(outer, connection, besides));
-    return heldClaim === undefined ? takenBy(connection, name) : new Lease(heldClaim, outer);
+    const startMs = nowMs();
+    const heldClaim = await traced(connection, ask, shownHolds(outer, connection, besides));
+    if (heldClaim === undefined) return takenBy(connection, name);
+    tellAcquired(heldClaim, startMs);
+    return new Lease(heldClaim, outer);
   }
 }
 
@@ -82,17 +85,20 @@ export async function acquireTraced(
   holds: AcquireRequest["holds"],
 ): Promise<HeldClaim | undefined> {
   const startMs = nowMs();
-  const heldClaim = await traced(connection, holds === undefined ? request : { ...request, holds });
-  if (heldClaim !== undefined && connection.events.wants("acquired")) {
-    const waitedMs = elapsedMs(startMs);
-    connection.events.emit({
-      type: "acquired",
-      ...connection.about(request),
-      token: String(heldClaim.token),
-      waitedMs,
-    });
-  }
+  const heldClaim = await traced(connection, request, holds);
+  if (heldClaim !== undefined) tellAcquired(heldClaim, startMs);
   return heldClaim;
+}
+
+function tellAcquired({ connection, request, token }: HeldClaim, startMs: number): void {
+  if (!connection.events.wants("acquired")) return;
+  const waitedMs = elapsedMs(startMs);
+  connection.events.emit({
+    type: "acquired",
+    ...connection.about(request),
+    token: String(token),
+    waitedMs,
+  });
 }
 
 export function takenBy(connection: Connection, name: string): Taken {
@@ -105,7 +111,12 @@ export function takenBy(connection: Connection, name: string): Taken {
   };
 }
 
-function traced(connection: Connection, request: AcquireRequest): Promise<HeldClaim | undefined> {
+function traced(
+  connection: Connection,
+  asked: AcquireRequest,
+  holds: AcquireRequest["holds"],
+): Promise<HeldClaim | undefined> {
+  const request = holds === undefined ? asked : { ...asked, holds };
   if (!traceAcquire.hasSubscribers) return acquire(connection, request);
   const context: TraceContext = connection.about(request);
   return traceAcquire.tracePromise(async () => {
@@ -124,7 +135,7 @@ export interface LockOptions {
 }
 
 /** What `connect` sets for all locks. */
-export interface Times extends Omit<Defaults, "reentrant" | "maxWaiters" | "stickyMs"> {
+export interface Times extends Defaults {
   /** Strict arrival order, unless a mutex says otherwise. */
   readonly fair: boolean;
 }
@@ -135,6 +146,7 @@ export function readLockOptions(
   { reentrant, maxWaiters }: LockOptions,
   times: Times,
 ): Defaults {
+  if (reentrant === undefined && maxWaiters === undefined) return times;
   if (maxWaiters !== undefined) needsQueue(connection, name, "maxWaiters");
   return {
     ...times,
@@ -188,7 +200,7 @@ export function createMutex(
   // A leader's term is seen by all that observe the election: each is a claim of its own.
   const shares = !fair && kind !== "election";
   const resource = { name, kind, weight: WHOLE, capacity: WHOLE, shares, Lease };
-  return new EngineLock(connection, resource, { ...defaults, stickyMs });
+  return new EngineLock(connection, resource, stickyMs === 0 ? defaults : { ...defaults, stickyMs });
 }
 
 function readSticky(

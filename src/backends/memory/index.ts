@@ -16,6 +16,7 @@ import type {
   Unwatch,
 } from "../../core/backend.js";
 import { nowMs } from "../../core/clock.js";
+import { ShortLivedMap } from "../../core/short-lived.js";
 import { yieldTurn } from "../../core/timer.js";
 import { Queue, type ToNotify } from "../../engine-kit/queue.js";
 
@@ -189,8 +190,8 @@ class MemoryCells implements CellStore {
 
 /** What all memory backends of one name share. */
 class MemoryStore {
-  readonly queues = new Map<string, Queue>();
-  readonly watchers = new Map<string, Notify>();
+  readonly queues = new ShortLivedMap<string, Queue>();
+  readonly watchers = new ShortLivedMap<string, Notify>();
   readonly forced = new Map<string, { readonly gone: Gone; readonly untilMs: number }>();
   readonly cells = new MemoryCells(() => this.nextTicket());
   #lastTicket = 0n;
