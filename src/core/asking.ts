@@ -97,6 +97,11 @@ export class Asking implements WaiterListener {
     );
   }
 
+  /** Another caller has come, who has seen nothing of an outage: it asks at once, not after its pause. */
+  callerCame(): void {
+    if (this.outage !== undefined && !this.#isAsking) this.#settled(() => this.ask());
+  }
+
   /** From here on nothing is told of it, and it asks no more. */
   end(): void {
     this.#hasEnded = true;

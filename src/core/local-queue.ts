@@ -75,6 +75,7 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
       this.#askNext();
     } else if (this.#next?.unheard !== true) {
       task.wait();
+      this.#next?.callerCame();
     }
     return task.outcome;
   }

@@ -19,6 +19,8 @@ export class Pulse {
   readonly #longNs: bigint;
   #tickedAtNs = now();
   #stalledAtNs = 0n;
+  /** When the questions were sent that have no answer yet. */
+  readonly #pending = new Set<{ readonly sentAtNs: bigint }>();
 
   /** What takes longer than this is a stall. */
   constructor(longMs: number) {
@@ -29,16 +31,29 @@ export class Pulse {
   stalledSince(atNs: bigint): boolean {
     // The answer that we are asked about may have been read before our timer got its turn.
     this.#tick();
+    for (const { sentAtNs } of this.#pending) this.#lasted(sentAtNs);
     return this.#stalledAtNs > atNs;
   }
 
-  answered(sentAtNs: bigint): void {
+  /** A question to the engine. */
+  async asked<T>(question: Promise<T>): Promise<T> {
+    const sent = { sentAtNs: now() };
+    this.#pending.add(sent);
+    try {
+      return await question;
+    } finally {
+      this.#pending.delete(sent);
+      this.#lasted(sent.sentAtNs);
+    }
+  }
+
+  #lasted(sinceNs: bigint): void {
     const atNs = now();
-    if (atNs - sentAtNs > this.#longNs) this.#stalledAtNs = atNs;
+    if (atNs - sinceNs > this.#longNs) this.#stalledAtNs = atNs;
   }
 
   #tick(): void {
-    this.answered(this.#tickedAtNs);
+    this.#lasted(this.#tickedAtNs);
     this.#tickedAtNs = now();
   }
 }
@@ -82,7 +97,7 @@ export class QueueWatch {
         const place = this.#place(request.note, request.id);
         const sentAtNs = now();
         const firstSentAtNs = this.#firstSentAtNs(request, sentAtNs);
-        const answer = await backend.claim(request).finally(() => this.#pulse.answered(sentAtNs));
+        const answer = await this.#pulse.asked(backend.claim(request));
         if ("ticket" in answer) {
           this.#claimedAtNs.set(claimKey(request.name, answer.ticket), firstSentAtNs);
           this.#sentAtNs.delete(request.id);

@@ -1,4 +1,4 @@
-import { createLocks, type LocksOptions } from "locktender";
+import { createLocks, LockError, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Backend } from "#lib/core/backend.js";
@@ -75,4 +75,27 @@ test("the note of a task that left before the grant does not stay at the claim o
     .poll(async () => (await open(store).inspect("a")).holders.map(({ note }) => note), { timeout: 5_000 })
     .toEqual(["stays"]);
   await lease.release();
+});
+
+test("a task that comes after an outage is not told of it: its process asks at once", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const store = memory();
+  let isAway = true;
+  const backend: Backend = {
+    ...passing(store),
+    async claim(request) {
+      if (isAway) throw new LockError("backend", "away", { retryable: true });
+      return store.claim(request);
+    },
+  };
+  const mutex = open(backend, { ttl: "10s" }).mutex("a");
+  const first = mutex.acquire();
+  // By now the pauses between its questions are long.
+  await vi.advanceTimersByTimeAsync(3_000);
+  isAway = false;
+  const second = mutex.acquire({ wait: 10 });
+  await vi.advanceTimersByTimeAsync(0);
+  await (await first).release();
+  await (await second).release();
 });
