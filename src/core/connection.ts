@@ -104,9 +104,8 @@ export class Connection {
    * Gives a claim back, trying again while the engine may come back. What cannot be delivered now is an error,
    * and is tried again behind the scenes.
    */
-  async release(claim: ClaimState): Promise<boolean> {
+  async release(claim: ClaimState, trusted = claim.held && claim.trusted()): Promise<boolean> {
     const startMs = nowMs();
-    const trusted = claim.held && claim.trusted();
     for (let attempt = 1; ; attempt++) {
       try {
         const found = await this.backend.release(claim, claim.ending);

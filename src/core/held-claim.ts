@@ -106,8 +106,9 @@ export class HeldClaim implements HolderListener, Grant {
 
   leave(): Promise<boolean> {
     this.#users--;
+    if (this.#users <= 0) return this.giveBack();
     if (!this.ended) this.#noticeLoss();
-    return this.#users > 0 ? Promise.resolve(this.live) : this.giveBack();
+    return Promise.resolve(this.live);
   }
 
   giveBack(): Promise<boolean> {
@@ -119,7 +120,7 @@ export class HeldClaim implements HolderListener, Grant {
     const { connection, claim, shared } = this;
     this.#leaveGrants();
     this.#noticeLoss();
-    const wasHeld = this.lost === undefined && claim.trusted();
+    const wasHeld = this.lost === undefined;
     if (wasHeld && shared?.passOn(this)) {
       // The engine is not asked: it is held for as long as it is trusted.
       this.#tellReleased(true);
@@ -134,7 +135,7 @@ export class HeldClaim implements HolderListener, Grant {
       shared?.end(withdrawn);
       return false;
     }
-    const releasing = connection.release(claim);
+    const releasing = connection.release(claim, wasHeld);
     // The next claim of this process is sent behind the release.
     shared?.end(releasing);
     const found = await releasing;

@@ -146,6 +146,10 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
 
   // The tasks that wait:
 
+  get someWait(): boolean {
+    return this.#tasks.size > 0;
+  }
+
   /** How many wait. */
   get waiting(): number {
     let waiting = 0;

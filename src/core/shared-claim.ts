@@ -18,6 +18,7 @@ const SHOWN_AFTER_MS = 1_000;
 export interface SharedClaimTasks {
   /** How many wait. */
   readonly waiting: number;
+  readonly someWait: boolean;
   /** Whether the claim may serve another task, or stay for one. */
   mayServe(claim: SharedClaim): boolean;
   /** The task that is served next. */
@@ -91,6 +92,7 @@ export class SharedClaim implements HolderListener, Sharing {
 
   /** The task that held it leaves, and the claim was held until now. */
   passOn({ request }: HeldClaim): boolean {
+    if (!this.#tasks.someWait && !(request.stickyMs > 0 && this.#mayStay)) return false;
     if (this.#hasEnded || !this.claim.canServeAnother() || !this.#tasks.mayServe(this)) return false;
     const task = this.#tasks.nextTask();
     if (task === undefined) return this.#stay(request.stickyMs);
