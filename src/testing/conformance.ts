@@ -22,6 +22,7 @@ import { readWrite } from "./suite/read-write.js";
 import { reentrancy } from "./suite/reentrancy.js";
 import { seeing } from "./suite/seeing.js";
 import { semaphore } from "./suite/semaphore.js";
+import { sticky } from "./suite/sticky.js";
 import { web } from "./suite/web.js";
 import { webOrder } from "./suite/web-order.js";
 
@@ -48,6 +49,7 @@ const MUTEX: Suite = {
 /** What an engine does with claims, whichever kind of lock makes them. */
 const CLAIMS: Suite = {
   "hand-off inside a process": handOff,
+  "sticky claims": sticky,
   "expired claims": expiry,
   "leftovers and crowds": leftovers,
 };

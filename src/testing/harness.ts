@@ -95,6 +95,8 @@ export interface Harness {
   readonly cells?: Lacking;
   /** Why no waiter can be seen, where the engine keeps no queue. */
   readonly queue?: Lacking;
+  /** Why no claim stays with a process that does not need it now, where the engine tells no holder that others want it. */
+  readonly sticky?: Lacking;
 }
 
 /** The test runner, reduced to what every runner has. */

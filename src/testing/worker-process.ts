@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { AcquireOptions } from "../core/options.js";
 import type { LocksOptions } from "../locks/locks-options.js";
+import type { MutexOptions } from "../locks/mutex.js";
 import type { WorkerBackend } from "./harness.js";
 import type { MutexAdapter } from "./mutex-adapter.js";
 
@@ -21,7 +22,12 @@ export interface WorkerSettings {
 
 export type WorkerCall =
   | { readonly op: "start"; readonly start: WorkerStart }
-  | { readonly op: "acquire"; readonly name: string; readonly options: AcquireOptions }
+  | {
+      readonly op: "acquire";
+      readonly name: string;
+      readonly options: AcquireOptions;
+      readonly mutex: MutexOptions;
+    }
   | { readonly op: "tryAcquire"; readonly name: string }
   | { readonly op: "runForEver"; readonly name: string }
   | { readonly op: "beginOnce"; readonly key: string; readonly value: string }
@@ -29,6 +35,7 @@ export type WorkerCall =
   | { readonly op: "release"; readonly lease: number }
   | { readonly op: "look"; readonly lease: number }
   | { readonly op: "block"; readonly lease: number; readonly ms: number }
+  | { readonly op: "leave" }
   | { readonly op: "exit" };
 
 export interface WorkerReply {
@@ -91,9 +98,9 @@ export class WorkerProcess {
     return worker;
   }
 
-  async acquire(name: string, options: AcquireOptions = {}): Promise<WorkerLease> {
+  async acquire(name: string, options: AcquireOptions = {}, mutex: MutexOptions = {}): Promise<WorkerLease> {
     await this.#prepare(name);
-    return this.#call({ op: "acquire", name, options }) as Promise<WorkerLease>;
+    return this.#call({ op: "acquire", name, options, mutex }) as Promise<WorkerLease>;
   }
 
   async tryAcquire(name: string): Promise<WorkerLease | null> {
@@ -127,6 +134,12 @@ export class WorkerProcess {
   /** Blocks the worker's event loop and looks before it turns again. */
   blockAndLook(lease: number, ms: number): Promise<WorkerLook> {
     return this.#call({ op: "block", lease, ms }) as Promise<WorkerLook>;
+  }
+
+  /** From here on it takes no commands, and nothing but what it has to do keeps it running. */
+  async leave(): Promise<void> {
+    await this.#call({ op: "leave" });
+    this.#child.disconnect();
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT" | "SIGTERM"): void {

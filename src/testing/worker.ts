@@ -54,7 +54,7 @@ async function perform(call: WorkerCall): Promise<unknown> {
     case "start":
       return start(call.start);
     case "acquire":
-      return keep(await locks.mutex(call.name).acquire(call.options));
+      return keep(await locks.mutex(call.name, call.mutex).acquire(call.options));
     case "tryAcquire": {
       const lease = await locks.mutex(call.name).tryAcquire();
       return lease === null ? null : keep(lease);
@@ -91,6 +91,9 @@ async function perform(call: WorkerCall): Promise<unknown> {
       while (performance.now() < until);
       return look(call.lease);
     }
+    case "leave":
+      process.removeAllListeners("disconnect");
+      return undefined;
     case "exit":
       process.exit(0);
   }

@@ -15,6 +15,7 @@ const NEEDS = {
   network: "a broken network",
   wipe: "a server that forgets",
   queue: "a queue",
+  sticky: "sticky claims",
   cells: "cells",
   kinds: "other kinds of locks than the mutex",
   disguises: "other kinds, used as a mutex",

@@ -17,6 +17,7 @@ export type Need =
   | "network"
   | "wipe"
   | "queue"
+  | "sticky"
   | "cells"
   | "kinds"
   | "disguises"
@@ -158,6 +159,24 @@ export function passing(backend: Backend): Backend {
     watch: (claim, notify) => backend.watch(claim, notify),
     close: () => backend.close(),
   };
+}
+
+/** How many requests of each kind an engine was sent. */
+export class Requests {
+  claims = 0;
+  releases = 0;
+
+  readonly of = (backend: Backend): Backend => ({
+    ...passing(backend),
+    claim: (request) => {
+      this.claims++;
+      return backend.claim(request);
+    },
+    release: (claim, ending) => {
+      this.releases++;
+      return backend.release(claim, ending);
+    },
+  });
 }
 
 /** An engine whose notifications are all lost. */

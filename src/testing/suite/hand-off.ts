@@ -1,29 +1,10 @@
 import assert from "node:assert/strict";
-import type { Backend } from "../../core/backend.js";
 import { ticketOf } from "../../core/claim.js";
 import type { Mutex } from "../../locks/mutex.js";
-import { type Case, eventually, passing, queued, SLACK_MS, sleep } from "./bench.js";
+import { type Case, eventually, queued, Requests, SLACK_MS, sleep } from "./bench.js";
 
 /** For how long one claim may serve the tasks of a process. */
 const BUDGET_MS = 100;
-
-/** How many requests of each kind an engine was sent. */
-class Requests {
-  claims = 0;
-  releases = 0;
-
-  readonly of = (backend: Backend): Backend => ({
-    ...passing(backend),
-    claim: (request) => {
-      this.claims++;
-      return backend.claim(request);
-    },
-    release: (claim, ending) => {
-      this.releases++;
-      return backend.release(claim, ending);
-    },
-  });
-}
 
 export const handOff: readonly Case[] = [
   {

@@ -12,6 +12,7 @@ const RETENTION_MS = 100;
 export const quorumLacks = {
   cells: { skip: "a quorum keeps locks, and no values" },
   queue: { skip: "a quorum keeps no queue: no waiter can be seen, and there is no order among processes" },
+  sticky: { skip: "a quorum keeps no queue: no holder can be told that another process waits" },
 } as const satisfies Partial<Harness>;
 
 /** Tells servers that they are new, as the option does, but whatever else the machine has to do. */

@@ -18,6 +18,7 @@ export function sqliteHarness(file: string): Harness {
       database.close();
     },
     crowd: { waiters: 500, why: "each of them polls, and each step is a transaction on the file" },
+    sticky: { skip: "the processes poll: a holder is not told that another one waits" },
     leftovers: {
       open: () => sqlite({ file: counted, retention: 1 }),
       async count() {
