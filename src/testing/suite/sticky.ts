@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { ticketOf } from "../../core/claim.js";
-import type { Mutex } from "../../locks/mutex.js";
+import type { Locks } from "../../locks/locks.js";
+import type { Mutex, MutexOptions } from "../../locks/mutex.js";
+import type { WorkerProcess } from "../worker-process.js";
 import {
   type Case,
   count,
@@ -28,9 +30,33 @@ async function gotSoon(what: string, asked: Promise<unknown>): Promise<void> {
   assert(tookMs < SOON_MS, `${what} took ${tookMs} ms`);
 }
 
-/** The claim stays with this process, which does not need it now. */
-async function becomesIdle(mutex: Mutex): Promise<bigint> {
-  return mutex.run(({ token }) => token);
+/** Takes it, and is done with it at once. */
+const use = (mutex: Mutex): Promise<bigint> => mutex.run(({ token }) => token);
+
+/**
+ * The claim stays with this process, which does not need it now. A process that does not listen yet keeps no claim.
+ * The answer is its last token.
+ */
+async function becomesIdle(locks: Locks, name: string, options: MutexOptions = STICKY): Promise<bigint> {
+  let token = 0n;
+  await eventually("the claim stays", SOON_MS, async () => {
+    token = await use(locks.mutex(name, options));
+    return (await locks.inspect(name)).holders[0]?.sticky === "idle";
+  });
+  return token;
+}
+
+/** The same in another process. */
+async function becomesIdleAt(worker: WorkerProcess, name: string, options: MutexOptions): Promise<bigint> {
+  let token = -1n;
+  await eventually("the claim stays", SOON_MS, async () => {
+    const before = token;
+    const taken = await worker.acquire(name, {}, options);
+    token = BigInt(taken.token);
+    await worker.release(taken.lease);
+    return token === before + 1n;
+  });
+  return token;
 }
 
 export const sticky: readonly Case[] = [
@@ -50,13 +76,15 @@ export const sticky: readonly Case[] = [
     async run(bench) {
       const requests = new Requests();
       const locks = await bench.opened(LONG, requests.of);
-      const mutex = locks.mutex(bench.name(), STICKY);
-      const tokens: bigint[] = [];
-      for (let turn = 0; turn < 50; turn++) tokens.push(await becomesIdle(mutex));
+      const name = bench.name();
+      const mutex = locks.mutex(name, STICKY);
+      const tokens = [await becomesIdle(locks, name)];
+      const { claims, releases } = requests;
+      for (let turn = 0; turn < 50; turn++) tokens.push(await use(mutex));
       const tried = await mutex.tryAcquire();
       tokens.push(tried?.token ?? assert.fail());
       assert.equal(await tried?.release(), true);
-      assert.deepEqual([requests.claims, requests.releases], [1, 0]);
+      assert.deepEqual([requests.claims, requests.releases], [claims, releases]);
       const [first = 0n] = tokens;
       assert.deepEqual(
         tokens,
@@ -71,18 +99,18 @@ export const sticky: readonly Case[] = [
     async run(bench) {
       const names = [bench.name(), bench.name()] as const;
       const [locks, other] = await Promise.all([bench.opened(LONG), bench.opened(LONG)]);
-      const tokens = await Promise.all(names.map((name) => becomesIdle(locks.mutex(name, STICKY))));
+      const tokens = await Promise.all(names.map((name) => becomesIdle(locks, name)));
       // Of two claims, the one that is wanted is given up, and no other.
       const [wanted, unwanted] = names;
       const waiting = other.mutex(wanted).acquire();
       await gotSoon("the claim", waiting);
       const lease = await waiting;
       assert(ticketOf(lease.token) > ticketOf(tokens[0] ?? 0n));
-      assert.equal(await becomesIdle(locks.mutex(unwanted, STICKY)), (tokens[1] ?? 0n) + 1n);
+      assert.equal(await use(locks.mutex(unwanted, STICKY)), (tokens[1] ?? 0n) + 1n);
       await lease.release();
       // And back, as often as they like.
       for (const mutex of [locks.mutex(wanted, STICKY), other.mutex(wanted, STICKY)])
-        await gotSoon("the next claim", becomesIdle(mutex));
+        await gotSoon("the next claim", use(mutex));
     },
   },
   {
@@ -92,13 +120,12 @@ export const sticky: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const [locks, other] = await Promise.all([bench.opened(LONG), bench.opened(LONG)]);
-      const mutex = locks.mutex(name, STICKY);
-      await becomesIdle(mutex);
+      await becomesIdle(locks, name);
       await gotSoon(
         "the claim of a reader",
         other.readWrite(name).read.run(() => undefined),
       );
-      await becomesIdle(mutex);
+      await becomesIdle(locks, name);
       await gotSoon(
         "a nested claim",
         other.mutex(bench.name()).run(() => other.mutex(name).run(() => undefined)),
@@ -112,8 +139,7 @@ export const sticky: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const [locks, other] = await Promise.all([bench.opened(LONG), bench.opened(LONG)]);
-      const mutex = locks.mutex(name, STICKY);
-      await becomesIdle(mutex);
+      await becomesIdle(locks, name);
       assert.equal(await other.mutex(name).tryAcquire(), null);
       // Its process is told as soon as it listens, and each further try tells it again.
       await eventually("another process can take it", SOON_MS, async () => {
@@ -182,7 +208,7 @@ export const sticky: readonly Case[] = [
         bench.opened({ ttl: ttlMs }, withoutNotifications),
         bench.opened({ ttl: ttlMs }),
       ]);
-      await becomesIdle(locks.mutex(name, { sticky: ttlMs }));
+      await becomesIdle(locks, name, { sticky: ttlMs });
       const startMs = performance.now();
       const lease = await other.mutex(name).acquire();
       const waitedMs = performance.now() - startMs;
@@ -197,11 +223,11 @@ export const sticky: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const [locks, other] = await Promise.all([bench.opened({ ttl: 3_000 }), bench.opened()]);
-      const mutex = locks.mutex(name, { sticky: 3_000 });
-      // Held for a while, so that a renewal falls into the idle time.
-      const token = await mutex.run(({ token: its }) => sleep(800).then(() => its));
-      await sleep(800);
-      assert.equal(await mutex.run(({ token: its }) => its), token + 1n);
+      const options = { sticky: 3_000 };
+      const token = await becomesIdle(locks, name, options);
+      // A renewal is due after a third of its ttl. Without it, less than a third of it would be left here.
+      await sleep(2_200);
+      assert.equal(await use(locks.mutex(name, options)), token + 1n);
       await holds(other, name);
       await eventually("it is free", 3_000 + SOON_MS, async () => (await count(other, name)).holders === 0);
     },
@@ -217,6 +243,7 @@ export const sticky: readonly Case[] = [
         const { holders, waiters } = await by.inspect(name);
         return [holders.map((holder) => holder.sticky), waiters.length];
       };
+      await becomesIdle(locks, name);
       const lease = await mutex.acquire();
       assert.deepEqual(await shown(locks), [[true], 0]);
       await lease.release();
@@ -234,10 +261,10 @@ export const sticky: readonly Case[] = [
       const onEvent = (event: { readonly type: string }) => void (event.type === "lost" && lost.push(event));
       const [locks, operator] = await Promise.all([bench.opened({ ...LONG, onEvent }), bench.opened(LONG)]);
       const mutex = locks.mutex(name, STICKY);
-      const before = await becomesIdle(mutex);
+      const before = await becomesIdle(locks, name);
       assert.equal((await operator.forceRelease(name, { reason: "stuck" })).length, 1);
       await eventually("its process knows", SOON_MS, async () => {
-        return ticketOf(await becomesIdle(mutex)) > ticketOf(before);
+        return ticketOf(await use(mutex)) > ticketOf(before);
       });
       assert.deepEqual(lost, []);
     },
@@ -248,7 +275,7 @@ export const sticky: readonly Case[] = [
     async run(bench) {
       const name = bench.name();
       const [locks, other] = await Promise.all([bench.opened(LONG), bench.opened(LONG)]);
-      await becomesIdle(locks.mutex(name, STICKY));
+      await becomesIdle(locks, name);
       await locks.close();
       assert.notEqual(await other.mutex(name).tryAcquire(), null);
     },
@@ -261,7 +288,8 @@ export const sticky: readonly Case[] = [
       const name = bench.name();
       const other = await bench.opened(LONG);
       const worker = await bench.worker(LONG);
-      await worker.release((await worker.acquire(name, {}, { sticky: 500 })).lease);
+      await becomesIdleAt(worker, name, { sticky: 500 });
+      assert.equal((await count(other, name)).holders, 1);
       await worker.leave();
       assert.deepEqual(await worker.exited, { code: 0, signal: null });
       assert.notEqual(await other.mutex(name).tryAcquire(), null);
@@ -275,15 +303,14 @@ export const sticky: readonly Case[] = [
       const name = bench.name();
       const locks = await bench.opened();
       const worker = await bench.worker({ ttl: TTL_MS });
-      const { lease, token } = await worker.acquire(name, {}, { sticky: TTL_MS });
-      await worker.release(lease);
+      const token = await becomesIdleAt(worker, name, { sticky: TTL_MS });
       await worker.kill();
       const killedAtMs = performance.now();
       const next = await locks.mutex(name).acquire();
       const waitedMs = performance.now() - killedAtMs;
       const mostMs = TTL_MS * 1.1 + locks.guarantees.expiryGranularityMs + SLACK_MS;
       assert(waitedMs <= mostMs, `waited ${waitedMs} ms`);
-      assert(next.token > BigInt(token));
+      assert(next.token > token);
     },
   },
   {
@@ -294,11 +321,10 @@ export const sticky: readonly Case[] = [
       const name = bench.name();
       const locks = await bench.opened();
       const worker = await bench.worker({ ttl: TTL_MS });
-      const { lease, token } = await worker.acquire(name, {}, { sticky: TTL_MS });
-      await worker.release(lease);
+      const token = await becomesIdleAt(worker, name, { sticky: TTL_MS });
       worker.signal("SIGSTOP");
       const holder = await locks.mutex(name).acquire();
-      assert(holder.token > BigInt(token));
+      assert(holder.token > token);
       const asked = worker.acquire(name, { wait: "20s" }, { sticky: TTL_MS });
       worker.signal("SIGCONT");
       const got = await Promise.race([asked, sleep(300).then(() => undefined)]);
