@@ -56,7 +56,7 @@ describe("a sql of postgres.js", () => {
     await (await waiting).release();
     expect(locks.guarantees).toMatchObject({ notifications: true });
     // Another release's functions, or ours made anew.
-    await sql.unsafe(`DROP FUNCTION "${prefix}".breaking_r3()`);
+    await sql.unsafe(`DROP FUNCTION "${prefix}".breaking_r4()`);
     const second = createLocks(postgres({ sql, prefix }));
     await second.mutex("a").run(() => undefined);
     await second.close();

@@ -21,3 +21,5 @@ END IF;
 -- section: notify-if-removed
 
 -- section: notify-released
+
+-- section: tell-sticky-holder

@@ -68,13 +68,18 @@ function traitsOf(notifications: boolean, { listen: wanted, target }: PostgresSe
     ...DATABASE_TRAITS,
     engine: "postgres",
     reach: "network",
+    // Where it does not, its claims do not stay.
+    tellsHolder: true,
     ...(notifications ? { notifications, expiryGranularityMs: 20 } : undefined),
     caveats: [
       REPLICATION_CAVEAT,
       "With synchronous_commit, fsync or full_page_writes off, a crash of the server may take back grants, too.",
       ...(notifications
         ? []
-        : [`${why}: waiters look every 5 to 100 ms, with one statement for all of this process.`]),
+        : [
+            `${why}: waiters look every 5 to 100 ms, with one statement for all of this process.`,
+            `${why}: a sticky lock is given back at once when it is not needed.`,
+          ]),
       ...tlsCaveats(target.address?.tls),
     ],
   };

@@ -51,6 +51,8 @@ export class Notifications implements SqlNotifications {
   readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
   #begun = false;
   #areDelivered = true;
+  #subscriptions = 0;
+  #isListening = false;
   #closed = false;
   #retry: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
@@ -78,6 +80,10 @@ export class Notifications implements SqlNotifications {
 
   get channel(): string {
     return this.#areDelivered ? this.#channel : "";
+  }
+
+  get subscription(): number {
+    return this.#isListening ? this.#subscriptions : 0;
   }
 
   begin(): void {
@@ -151,10 +157,14 @@ export class Notifications implements SqlNotifications {
       // What was sent before we listened is lost: all claims that have asked before ask again. While none was delivered,
       // they told the server no channel.
       this.#waiters.tellAllBefore(wereDelivered ? listeningMs : nowMs());
+      this.#subscriptions++;
+      this.#isListening = true;
       this.#checkHeartbeat(lent, end);
       await broken;
       alive = this.#closed;
     } finally {
+      this.#isListening = false;
+      this.#waiters.noneMayStay();
       clearTimeout(this.#heartbeat);
       client.removeListener("notification", onNotification);
       client.removeListener("end", end);

@@ -1,4 +1,4 @@
--- The tables, revision 3.
+-- The tables, revision 4.
 --
 -- In:      nothing
 -- Out:     nothing

@@ -35,6 +35,19 @@ PERFORM pg_notify(v_victim_bell, v_ticket || ' ' || v_id || ' ' || CASE
 END);
 END IF;
 
+-- section: tell-sticky-holder
+-- Sends "<ticket> <id> wanted" on the channel of the holder. It is sticky if the object in `owner` has the field
+-- `sticky`; the underscore stands for the colon. Behind a first waiter, the holder knows already.
+IF v_mine = 0 AND v_verdict IN ('waiting', 'refused', 'queue-full') THEN
+PERFORM pg_notify(holder.bell, holder.ticket || ' ' || holder.id || ' wanted')
+FROM (SELECT ticket, id, bell, owner FROM @claims WHERE name = v_name ORDER BY ticket LIMIT 1) AS holder
+WHERE holder.bell <> '' AND holder.owner LIKE '%"sticky"_true%'
+  AND NOT EXISTS (
+    SELECT 1 FROM @claims AS other
+    WHERE other.name = v_name AND other.ticket > holder.ticket AND other.ticket < v_ticket
+  );
+END IF;
+
 -- section: ring
 -- The body of the function that notifies the waiters of a name whose claims are granted by now: each of them once,
 -- in its own process only. Sends "<ticket> <id> granted" or "<ticket> <id> ask" on the channel of the claim.

@@ -53,6 +53,8 @@ export const REPLICATION_CAVEAT =
 export interface SqlNotifications {
   /** What is written into claims, for other processes to notify this one; empty if they cannot. */
   readonly channel: string;
+  /** The number of the subscription by which this process hears of its claims now; 0 while it may miss something. */
+  readonly subscription?: number;
   begin?(): void;
   close(): Promise<void>;
 }
@@ -105,12 +107,16 @@ export class SqlBackend implements Backend {
       ...[this.#metadata.of(request), NO_NOTE, this.#notifications?.channel ?? ""],
       this.#floor.lowest(),
     ];
+    const subscription = this.#notifications?.subscription ?? 0;
     const [row] = await this.#connection.call(claim, values, () => this.#waiters.sent(id));
     const answer = readAnswer(row);
     if (ticket === 0n && "ticket" in answer) this.#floor.observe(answer.ticket);
     this.#waiters.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
     this.#sweeper.used();
-    return answer;
+    if (!request.sticky || ticket > 0n || answer.state !== "granted") return answer;
+    // Only what one subscription has covered from the sending on: else a claim that came behind it may have been missed.
+    const tells = subscription > 0 && subscription === this.#notifications?.subscription;
+    return tells && this.#waiters.mayStay(id) ? { ...answer, tells } : answer;
   }
 
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {

@@ -196,3 +196,4 @@ WHERE name = :name AND ticket = :ticket
 
 -- include: why  when is_gone
 -- include: notify-if-removed
+-- include: tell-sticky-holder  when occupied

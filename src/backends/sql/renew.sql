@@ -5,6 +5,7 @@
 -- Out:     verdict text: held, waiting or gone; one row per claim
 --          remaining_us bigint: until the claim expires
 --          change_us bigint: until the first claim of the name expires
+--          wanted integer: 1 if the claim is sticky, and there are others of its name
 --          reason, by_whom text: if the claim was taken away
 -- Touches: claims
 
@@ -34,6 +35,7 @@ WHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0 AND deadli
 -- sets verdict text
 -- sets remaining_us, change_us bigint
 -- sets is_gone integer
+-- sets wanted integer: sticky is a field of the object in `owner`; the underscore stands for the colon
 SELECT
   CASE
     WHEN max(own.deadline_us) IS NULL THEN 'gone'
@@ -42,7 +44,12 @@ SELECT
   END AS verdict,
   coalesce(max(own.deadline_us), 0) - :now_us AS remaining_us,
   coalesce(min(other.deadline_us), 0) - :now_us AS change_us,
-  CASE WHEN max(own.deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone
+  CASE WHEN max(own.deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone,
+  CASE
+    WHEN count(*) > 1
+      THEN max(CASE WHEN other.ticket = own.ticket AND own.owner LIKE '%"sticky"_true%' THEN 1 ELSE 0 END)
+    ELSE 0
+  END AS wanted
 FROM @claims AS own
 INNER JOIN @claims AS other ON other.name = :name AND other.deadline_us > :now_us
 WHERE
@@ -56,9 +63,11 @@ WHERE
 -- Where the waiters of the name begin.
 -- sets first_waiting bigint: the lowest ticket that is not granted, or a number beyond all tickets
 -- sets soonest_us bigint: when the first of the claims expires
+-- sets number integer: how many there are
 SELECT
   coalesce(min(CASE WHEN total > capacity THEN ticket END), 9007199254740991) AS first_waiting,
-  coalesce(min(deadline_us), 0) AS soonest_us
+  coalesce(min(deadline_us), 0) AS soonest_us,
+  count(*) AS number
 FROM (
   SELECT ticket, capacity, deadline_us, sum(weight) OVER (ORDER BY ticket ROWS UNBOUNDED PRECEDING) AS total
   FROM @claims
@@ -69,7 +78,7 @@ FROM (
 -- Whether the claim is granted, by the boundary that was found for the first claim of its name.
 -- sets verdict text
 -- sets remaining_us, change_us bigint
--- sets is_gone integer
+-- sets is_gone, wanted integer
 SELECT
   CASE
     WHEN max(deadline_us) IS NULL THEN 'gone'
@@ -78,7 +87,8 @@ SELECT
   END AS verdict,
   coalesce(max(deadline_us), 0) - :now_us AS remaining_us,
   :soonest_us - :now_us AS change_us,
-  CASE WHEN max(deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone
+  CASE WHEN max(deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone,
+  CASE WHEN :number > 1 THEN coalesce(max(CASE WHEN owner LIKE '%"sticky"_true%' THEN 1 ELSE 0 END), 0) ELSE 0 END AS wanted
 FROM @claims
 WHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0 AND deadline_us > :now_us
 

@@ -54,7 +54,10 @@ export function readAnswer(row: Row | undefined): Answer {
 
 export function readRenewal(row: Row | undefined): Renewal {
   const verdict = row?.verdict;
-  if (verdict === "held") return { state: verdict, remainingMs: msOf(row, "remaining_us") };
+  if (verdict === "held") {
+    const wanted = bitOf(row, "wanted") ? ({ wanted: true } as const) : undefined;
+    return { state: verdict, remainingMs: msOf(row, "remaining_us"), ...wanted };
+  }
   if (verdict === "waiting") return waitingOf(row);
   if (verdict === "gone") return goneOf(row);
   throw notOurs();

@@ -11,6 +11,7 @@ const shared = {
   "notify": {"engine":"notify"},
   "notify-if-removed": {"engine":"notify-if-removed"},
   "notify-released": {"engine":"notify-released"},
+  "tell-sticky-holder": {"engine":"tell-sticky-holder"},
 } as const;
 
 export const claim: Routine = {
@@ -35,6 +36,7 @@ export const claim: Routine = {
     {"sql":"UPDATE @claims\nSET\n  seen_us = :now_us,\n  granted_us = :granted_us,\n  deadline_us = greatest(deadline_us, :deadline_us),\n  owner = :owner,\n  note = :note,\n  bell = :bell\nWHERE name = :name AND ticket = :ticket","when":"stays"},
     { ...shared["why"], when: "is_gone" },
     shared["notify-if-removed"],
+    { ...shared["tell-sticky-holder"], when: "occupied" },
   ],
   columns: {"verdict":"text","ticket":"bigint","remaining_us":"bigint","change_us":"bigint","live_capacity":"integer","waiters":"integer","reason":"text","by_whom":"text"},
 };
@@ -107,19 +109,19 @@ export const release: Routine = {
 export const renew: Routine = {
   name: "renew",
   inputs: {"list":"text"},
-  locals: {"name":"name","id":"id","ticket":"bigint","ttl_us":"bigint","is_alone":"integer","is_first":"integer","verdict":"text","remaining_us":"bigint","change_us":"bigint","is_gone":"integer","first_waiting":"bigint","soonest_us":"bigint","reason":"text","by_whom":"text","now_us":"bigint","wall_us":"bigint"},
+  locals: {"name":"name","id":"id","ticket":"bigint","ttl_us":"bigint","is_alone":"integer","is_first":"integer","verdict":"text","remaining_us":"bigint","change_us":"bigint","is_gone":"integer","wanted":"integer","first_waiting":"bigint","soonest_us":"bigint","number":"integer","reason":"text","by_whom":"text","now_us":"bigint","wall_us":"bigint"},
   before: [
     shared["clock"],
   ],
   each: {"name":"name","id":"id","ticket":"bigint","ttl_us":"bigint","is_alone":"integer","is_first":"integer"},
   steps: [
     {"sql":"UPDATE @claims\nSET\n  seen_us = :now_us,\n  deadline_us = CASE\n    WHEN fixed = 1 AND granted_us IS NOT NULL THEN deadline_us\n    ELSE greatest(deadline_us, :now_us + :ttl_us)\n  END\nWHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0 AND deadline_us > :now_us"},
-    {"select":"SELECT\n  CASE\n    WHEN max(own.deadline_us) IS NULL THEN 'gone'\n    WHEN sum(CASE WHEN other.ticket <= own.ticket THEN other.weight ELSE 0 END) <= max(own.capacity) THEN 'held'\n    ELSE 'waiting'\n  END AS verdict,\n  coalesce(max(own.deadline_us), 0) - :now_us AS remaining_us,\n  coalesce(min(other.deadline_us), 0) - :now_us AS change_us,\n  CASE WHEN max(own.deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone\n","from":"FROM @claims AS own\nINNER JOIN @claims AS other ON other.name = :name AND other.deadline_us > :now_us\nWHERE\n  own.name = :name\n  AND own.ticket = :ticket\n  AND own.id = :id\n  AND own.has_left = 0\n  AND own.deadline_us > :now_us","into":["verdict","remaining_us","change_us","is_gone"],"when":"is_alone"},
-    {"select":"SELECT\n  coalesce(min(CASE WHEN total > capacity THEN ticket END), 9007199254740991) AS first_waiting,\n  coalesce(min(deadline_us), 0) AS soonest_us\n","from":"FROM (\n  SELECT ticket, capacity, deadline_us, sum(weight) OVER (ORDER BY ticket ROWS UNBOUNDED PRECEDING) AS total\n  FROM @claims\n  WHERE name = :name AND deadline_us > :now_us\n) AS line","into":["first_waiting","soonest_us"],"when":"is_first"},
-    {"select":"SELECT\n  CASE\n    WHEN max(deadline_us) IS NULL THEN 'gone'\n    WHEN max(ticket) < :first_waiting THEN 'held'\n    ELSE 'waiting'\n  END AS verdict,\n  coalesce(max(deadline_us), 0) - :now_us AS remaining_us,\n  :soonest_us - :now_us AS change_us,\n  CASE WHEN max(deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone\n","from":"FROM @claims\nWHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0 AND deadline_us > :now_us","into":["verdict","remaining_us","change_us","is_gone"],"unless":"is_alone"},
+    {"select":"SELECT\n  CASE\n    WHEN max(own.deadline_us) IS NULL THEN 'gone'\n    WHEN sum(CASE WHEN other.ticket <= own.ticket THEN other.weight ELSE 0 END) <= max(own.capacity) THEN 'held'\n    ELSE 'waiting'\n  END AS verdict,\n  coalesce(max(own.deadline_us), 0) - :now_us AS remaining_us,\n  coalesce(min(other.deadline_us), 0) - :now_us AS change_us,\n  CASE WHEN max(own.deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone,\n  CASE\n    WHEN count(*) > 1\n      THEN max(CASE WHEN other.ticket = own.ticket AND own.owner LIKE '%\"sticky\"_true%' THEN 1 ELSE 0 END)\n    ELSE 0\n  END AS wanted\n","from":"FROM @claims AS own\nINNER JOIN @claims AS other ON other.name = :name AND other.deadline_us > :now_us\nWHERE\n  own.name = :name\n  AND own.ticket = :ticket\n  AND own.id = :id\n  AND own.has_left = 0\n  AND own.deadline_us > :now_us","into":["verdict","remaining_us","change_us","is_gone","wanted"],"when":"is_alone"},
+    {"select":"SELECT\n  coalesce(min(CASE WHEN total > capacity THEN ticket END), 9007199254740991) AS first_waiting,\n  coalesce(min(deadline_us), 0) AS soonest_us,\n  count(*) AS number\n","from":"FROM (\n  SELECT ticket, capacity, deadline_us, sum(weight) OVER (ORDER BY ticket ROWS UNBOUNDED PRECEDING) AS total\n  FROM @claims\n  WHERE name = :name AND deadline_us > :now_us\n) AS line","into":["first_waiting","soonest_us","number"],"when":"is_first"},
+    {"select":"SELECT\n  CASE\n    WHEN max(deadline_us) IS NULL THEN 'gone'\n    WHEN max(ticket) < :first_waiting THEN 'held'\n    ELSE 'waiting'\n  END AS verdict,\n  coalesce(max(deadline_us), 0) - :now_us AS remaining_us,\n  :soonest_us - :now_us AS change_us,\n  CASE WHEN max(deadline_us) IS NULL THEN 1 ELSE 0 END AS is_gone,\n  CASE WHEN :number > 1 THEN coalesce(max(CASE WHEN owner LIKE '%\"sticky\"_true%' THEN 1 ELSE 0 END), 0) ELSE 0 END AS wanted\n","from":"FROM @claims\nWHERE name = :name AND ticket = :ticket AND id = :id AND has_left = 0 AND deadline_us > :now_us","into":["verdict","remaining_us","change_us","is_gone","wanted"],"unless":"is_alone"},
     { ...shared["why"], when: "is_gone" },
   ],
-  columns: {"verdict":"text","remaining_us":"bigint","change_us":"bigint","reason":"text","by_whom":"text"},
+  columns: {"verdict":"text","remaining_us":"bigint","change_us":"bigint","wanted":"integer","reason":"text","by_whom":"text"},
 };
 
 export const sweep: Routine = {

@@ -15,7 +15,7 @@ import {
  * The revision of tables and routines together: a change of one of them raises it. It is a part of the routines'
  * names, so that releases that share a database each call their own.
  */
-export const REVISION = 3;
+export const REVISION = 4;
 
 /** The lowest revision that may share the tables with this one. A release below it is refused from then on. */
 export const BREAKING = 2;
@@ -64,7 +64,7 @@ interface Computation extends Condition {
 
 /** A section that each engine writes itself. */
 interface EngineStep extends Condition {
-  readonly engine: "clock" | "notify" | "notify-if-removed" | "notify-released";
+  readonly engine: "clock" | "notify" | "notify-if-removed" | "notify-released" | "tell-sticky-holder";
 }
 
 export type Step = Change | Query | Computation | EngineStep;
@@ -106,6 +106,8 @@ export function selectOf({ values }: Computation): string {
 
 /** The lines of a step within its condition, as a function or a procedure has them. */
 export function conditioned({ when, unless }: Condition, lines: readonly string[]): readonly string[] {
+  // MySQL does not take a condition without a statement in it.
+  if (lines.length === 0) return [];
   if (when !== undefined) return [`IF v_${when} <> 0 THEN`, ...lines, "END IF;"];
   return unless === undefined ? lines : [`IF v_${unless} = 0 THEN`, ...lines, "END IF;"];
 }

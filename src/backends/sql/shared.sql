@@ -52,3 +52,7 @@ SELECT reason, by_whom FROM @forced WHERE id = :id AND until_us > :now_us
 
 -- section: notify-released
 -- The same, after a release; and the process whose claim was taken away is notified, too.
+
+-- section: tell-sticky-holder
+-- A new claim that is not granted tells the holder, if it is sticky and no other claim waits. Each engine writes it; it
+-- is empty where the server cannot notify, and no claim is sticky.

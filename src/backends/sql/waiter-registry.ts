@@ -12,6 +12,8 @@ export interface Watched {
   sentMs: number;
   /** It has been told to ask, and has not asked yet. */
   notified: boolean;
+  /** It may stay when it is not needed, because the server tells when another claim wants it. */
+  mayStay: boolean;
 }
 
 type ClaimKey = { readonly name: string; readonly id: string };
@@ -50,6 +52,7 @@ export class WaiterRegistry {
       sinceMs: nowMs(),
       sentMs: Infinity,
       notified: false,
+      mayStay: false,
     };
     this.#waitNoMore(this.#watched.get(id));
     this.#watched.set(id, watched);
@@ -57,6 +60,22 @@ export class WaiterRegistry {
       this.#waitNoMore(watched);
       if (this.#watched.get(id) === watched) this.#watched.delete(id);
     };
+  }
+
+  /** From now on the claim is told when another one wants it. Says whether it is watched. */
+  mayStay(id: string): boolean {
+    const watched = this.#watched.get(id);
+    if (watched !== undefined) watched.mayStay = true;
+    return watched !== undefined;
+  }
+
+  /** The server tells no more, so no claim stays: each of them is wanted, as far as is known. */
+  noneMayStay(): void {
+    for (const watched of [...this.#watched.values()]) {
+      if (!watched.mayStay) continue;
+      watched.mayStay = false;
+      watched.notify({ state: "wanted", ticket: watched.ticket });
+    }
   }
 
   sent(id: string): void {

@@ -33,7 +33,7 @@ const sql: TestedSql = {
   table: (prefix, table) => `\`${prefix}_${table}\``,
   traces: (prefix) => `SHOW TABLES LIKE '${prefix}%'`,
   drop: (prefix) =>
-    `DROP TABLE ${prefix}_claims, ${prefix}_resources, ${prefix}_forced, ${prefix}_revisions; DROP PROCEDURE ${prefix}_breaking_r3`,
+    `DROP TABLE ${prefix}_claims, ${prefix}_resources, ${prefix}_forced, ${prefix}_revisions; DROP PROCEDURE ${prefix}_breaking_r${REVISION}`,
   setBreaking: (prefix, revision) => `INSERT INTO ${prefix}_revisions VALUES (${revision}, ${revision})`,
   dropRoutines: (prefix) =>
     `DROP PROCEDURE ${prefix}_breaking_r${REVISION}; DROP PROCEDURE ${prefix}_claim_r${REVISION}`,
