@@ -66,4 +66,31 @@ export const DATABASE_BUGS: readonly Bug[] = [
     ],
     caughtBy: ["test/engines/postgres/pools.test.ts", "a claim that does not wait causes no notification"],
   },
+  {
+    name: "PostgreSQL does not tell a sticky holder that another process waits, and neither does a renewal",
+    edits: [
+      {
+        file: "backends/postgres/sql.generated.js",
+        find: "|| ' wanted'",
+        replace: "|| ' wonted'",
+      },
+      {
+        file: "backends/sql/replies.js",
+        find: 'bitOf(row, "wanted")',
+        replace: "false",
+      },
+    ],
+    caughtBy: ["test/engines/postgres/sticky.test.ts", "postgres.js: and given back when another"],
+  },
+  {
+    name: "a renewal in a database does not say that others want a sticky claim",
+    edits: [
+      {
+        file: "backends/sql/replies.js",
+        find: 'bitOf(row, "wanted")',
+        replace: "false",
+      },
+    ],
+    caughtBy: ["test/engines/postgres/sticky.test.ts", "a notification that is lost costs at most a third"],
+  },
 ];

@@ -113,8 +113,9 @@ export class SqlBackend implements Backend {
     if (ticket === 0n && "ticket" in answer) this.#floor.observe(answer.ticket);
     this.#waiters.answered(request, answer, "ticket" in answer ? answer.ticket : undefined);
     this.#sweeper.used();
-    if (!request.sticky || ticket > 0n || answer.state !== "granted") return answer;
-    // Only what one subscription has covered from the sending on: else a claim that came behind it may have been missed.
+    // A claim that was there before, because an answer was lost, may have others behind it of which it was never told.
+    if (!request.sticky || answer.state !== "granted" || !bitOf(row, "enters")) return answer;
+    // The same is true unless one subscription stands from the sending on.
     const tells = subscription > 0 && subscription === this.#notifications?.subscription;
     return tells && this.#waiters.mayStay(id) ? { ...answer, tells } : answer;
   }

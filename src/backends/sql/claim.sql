@@ -21,6 +21,7 @@
 --          live_capacity integer: of the claims that are there
 --          waiters integer: how many claims wait, if `capped`
 --          reason, by_whom text: if the claim was taken away
+--          enters integer: 1 if the claim is new in the queue
 -- Touches: resources, claims
 
 -- include: advance

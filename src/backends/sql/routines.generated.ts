@@ -38,7 +38,7 @@ export const claim: Routine = {
     shared["notify-if-removed"],
     { ...shared["tell-sticky-holder"], when: "occupied" },
   ],
-  columns: {"verdict":"text","ticket":"bigint","remaining_us":"bigint","change_us":"bigint","live_capacity":"integer","waiters":"integer","reason":"text","by_whom":"text"},
+  columns: {"verdict":"text","ticket":"bigint","remaining_us":"bigint","change_us":"bigint","live_capacity":"integer","waiters":"integer","reason":"text","by_whom":"text","enters":"integer"},
 };
 
 export const names: Routine = {

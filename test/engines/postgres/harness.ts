@@ -38,6 +38,5 @@ export function postgresHarness(server: Database, engine = "PostgreSQL"): Harnes
       kept: { number: 1, why: "the row of the name that was used last" },
     },
     crowd: { waiters: 500, why: "each claim, grant and release is a transaction on a disk" },
-    sticky: { skip: "a holder is not told yet that another process waits" },
   };
 }
