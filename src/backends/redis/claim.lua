@@ -9,8 +9,10 @@
 --       a further waiter is refused, -1 for any number> <retention ms>'
 --       floor: the lowest ticket to draw, or 0
 --       ms for which to keep the head of an uncontended claim; only if this is a first, simple one
--- Out   ticket (of a grant with all that was asked for) | {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
+-- Out   ticket (of a new claim that is granted at once, with all that was asked for)
+--       | {'granted', ticket, remaining µs} | {'waiting', ticket, remaining µs, change in µs} | {'refused'}
 --       | {'queue-full', waiters} | {'capacity-mismatch', capacity} | {'gone', forced JSON or ''}
+-- A sticky holder is notified when a first claim comes behind it, or is refused because of it.
 
 local id, rest = string.match(ARGV[1], '^(%S+) %d+ (.*)$')
 local lastTicket, ttl, room, retentionMs = string.match(ARGV[2], '^(%d+) (%d+) (%S+) (%d+)$')
@@ -23,11 +25,13 @@ local l = openLock(1)
 local now = serverTime()
 local changed = dropDead(l, now)
 local claim = findLive(l, id, now)
+local isNew = false
 
 if claim and not claim.left and (ticket == 0 or ticket == claim.ticket) then
   claim.who = string.match(rest, '^%d+ %d+ %d %d+ (.*)$')
 else
   local known = claim
+  isNew = true
   claim = readClaim(string.format('%d %d 0 0 0 %s', draw(l.last, now, tonumber(ARGV[3])), now, rest))
   local admitted = l.waiting == 0 and (l.live == 0 or l.sum + claim.weight <= l.capacity)
   local refusal
@@ -35,13 +39,17 @@ else
     refusal = gone(l, id)
   elseif l.live > 0 and claim.capacity ~= l.capacity then
     refusal = { 'capacity-mismatch', l.capacity }
-  elseif not admitted and room == 'try' then
-    refusal = { 'refused' }
-  elseif not admitted and room ~= '-1' and l.waiting >= tonumber(room) then
-    refusal = { 'queue-full', l.waiting }
+  elseif not admitted then
+    if room == 'try' then
+      refusal = { 'refused' }
+    elseif room ~= '-1' and l.waiting >= tonumber(room) then
+      refusal = { 'queue-full', l.waiting }
+    end
+    -- Behind a first waiter the holder knows already.
+    if l.waiting == 0 then tellSticky(l, refusal) end
   end
   if refusal then
-    if changed then save(l, retentionMs) end
+    if changed then save(l, retentionMs) else sendNotifications() end
     return refusal
   end
   makeRoom(l, id)
@@ -62,5 +70,6 @@ elseif not granted or not claim.fixed then
 end
 store(l, id, claim)
 save(l, retentionMs)
+if granted and isNew then return claim.ticket end
 if granted then return { 'granted', claim.ticket, claim.deadline - now } end
 return { 'waiting', claim.ticket, claim.deadline - now, changeIn(l, now) }

@@ -21,8 +21,10 @@
 -- <soonest> or alive after <latest>; the server keeps claims and queue until <kept> (ms).
 
 -- All processes of a fleet may die at once, and the next claim should find the lock free. But all other clients
--- of the server wait until a script ends, so there is a bound: removing this many claims takes some 50 ms.
+-- of the server wait until a script ends, so there is a bound for one call, however many locks it touches: to
+-- remove this many claims takes some 50 ms.
 local MOST_DEAD = 10000
+local mayForget = MOST_DEAD
 local BATCH = 500
 local FORCED_KEPT_MS = 60000
 local KEPT_LONGER_MS = 60000
@@ -160,6 +162,30 @@ local function notify(claim, id, message)
   notifications[#notifications + 1] = { channel, string.format('%d %s %s', claim.ticket, id, message) }
 end
 
+local function sendNotifications()
+  -- Where this user may not publish, a process learns of what concerns it by the renewal of its claim.
+  for _, one in ipairs(notifications) do redis.pcall('PUBLISH', one[1], one[2]) end
+  notifications = {}
+end
+
+-- Whether the claim may stay with its process when no task needs it. JSON has a backslash in front of each quote in
+-- a text, so no note looks like this.
+local function isSticky(claim)
+  return string.find(claim.who, '"sticky":true', 1, true) ~= nil
+end
+
+-- Another claim waits for a sticky claim, or was refused because of it: its process gives it up. Once there were
+-- several claims the holder has been told, or it had to wait, and then it does not stay. But what it was told may be
+-- lost; its renewal says that others wait, and of one that was refused only this does.
+local function tellSticky(l, refused)
+  local id, claim = l.onlyId, l.only
+  if not id and refused then
+    id = redis.call('ZRANGEBYSCORE', l.queue, 0, '+inf', 'LIMIT', 0, 1)[1]
+    claim = id and find(l, id)
+  end
+  if claim and isSticky(claim) then notify(claim, id, 'wanted') end
+end
+
 -- The counter outlives the last claim by the retention, counted from the ticket: a clock that was set
 -- back must not hand out a ticket twice.
 local function save(l, retentionMs)
@@ -182,9 +208,7 @@ local function save(l, retentionMs)
       l.soonest, l.latest, l.kept)
   end
   redis.call('SET', l.key, text, 'PXAT', expireMs)
-  -- Where this user may not publish, a waiter is not notified, and learns of its grant by the renewal of its claim.
-  for _, one in ipairs(notifications) do redis.pcall('PUBLISH', one[1], one[2]) end
-  notifications = {}
+  sendNotifications()
 end
 
 local function uncount(l, claim)
@@ -259,9 +283,9 @@ local function soonestDeadline(l)
   return first[2] and -tonumber(first[2]) or 0
 end
 
--- Forgets up to a batch of dead claims, and says how many.
-local function dropBatch(l, now)
-  local dead = redis.call('ZREVRANGEBYSCORE', l.queue, '(0', -now, 'LIMIT', 0, BATCH)
+-- Forgets up to so many dead claims, and says how many.
+local function dropBatch(l, now, most)
+  local dead = redis.call('ZREVRANGEBYSCORE', l.queue, '(0', -now, 'LIMIT', 0, most)
   local ids = {}
   for _, member in ipairs(dead) do
     local id = string.sub(member, #UNTIL + 1)
@@ -277,7 +301,7 @@ local function dropBatch(l, now)
   return #dead
 end
 
--- Forgets what is dead, a bounded number at a time. Says whether anything was.
+-- Forgets what is dead, but not more than the call may. Says whether anything was.
 local function dropDead(l, now)
   if l.live == 0 then return false end
   if l.onlyId then
@@ -289,10 +313,11 @@ local function dropDead(l, now)
   if recounted then recount(l) end
   if l.soonest > now then return recounted end
   local dropped = 0
-  repeat
-    local batch = dropBatch(l, now)
-    dropped = dropped + batch
-  until batch < BATCH or dropped >= MOST_DEAD
+  while mayForget > 0 do
+    local batch = dropBatch(l, now, math.min(BATCH, mayForget))
+    dropped, mayForget = dropped + batch, mayForget - batch
+    if batch < BATCH then break end
+  end
   if dropped > 0 then advance(l, now) end
   l.soonest = soonestDeadline(l)
   return recounted or dropped > 0

@@ -84,7 +84,8 @@ class RedisBackend implements Backend {
     const grantMs = Math.max(request.ttlMs, request.minHoldMs);
     const args = this.#claimArgs.of(request, first ? this.#floor.lowest() : 0);
     const touched = first ? keys.usual : keys.all;
-    const read = (reply: unknown) => readAnswer(reply, grantMs);
+    const tells = request.sticky === true && this.#notifications.stand;
+    const read = (reply: unknown) => readAnswer(reply, grantMs, tells);
     const replicated = this.#settings.replicas > 0;
     const run: Run = { connection: this.#claimConnection, repeatable: !replicated };
     const answer = await this.#run(SCRIPTS.claim, touched, args, read, run);
@@ -235,6 +236,7 @@ function traitsOf(settings: RedisSettings): Traits {
     fencing: true,
     queueing: true,
     notifications: true,
+    tellsHolder: true,
     ttl: "claim",
     expiryGranularityMs: 20,
     caveats: [

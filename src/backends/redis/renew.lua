@@ -2,7 +2,7 @@
 --
 -- KEYS  head, claims, queue, forced; for each claim
 -- ARGV  retention ms, then id, ticket, ttl µs for each claim
--- Out   for each claim {'held', remaining µs} | {'waiting', remaining µs, change in µs} | {'gone', forced JSON or ''}
+-- Out   for each claim {'held', remaining µs, and 'wanted' if it is sticky and others wait} | {'waiting', remaining µs, change in µs} | {'gone', forced JSON or ''}
 
 local retentionMs = tonumber(ARGV[1])
 local now = serverTime()
@@ -23,7 +23,7 @@ for index = 1, (#ARGV - 1) / 3 do
     store(l, id, claim)
     save(l, retentionMs)
     if isGranted(l, claim) then
-      answers[index] = { 'held', claim.deadline - now }
+      answers[index] = { 'held', claim.deadline - now, l.waiting > 0 and isSticky(claim) and 'wanted' or nil }
     else
       answers[index] = { 'waiting', claim.deadline - now, changeIn(l, now) }
     end

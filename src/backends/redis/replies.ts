@@ -5,9 +5,15 @@ import { countIn, listIn, textIn, ticketIn, unlike } from "../../engine-kit/repl
 // What the scripts answer, in the terms of the backend interface. Times are in µs there and in ms here. A
 // client of the caller's may be set up to give numbers as text.
 
-/** A claim that was granted with all that it asked for is answered by its ticket alone. */
-export function readAnswer(reply: unknown, grantMs: number): Answer {
-  if (!Array.isArray(reply)) return { state: "granted", ticket: ticketIn(reply), remainingMs: grantMs };
+/**
+ * A new claim that is granted at once, with all that it asked for, is answered by its ticket alone. `tells`: if it is,
+ * its process is told from then on when others want it.
+ */
+export function readAnswer(reply: unknown, grantMs: number, tells = false): Answer {
+  if (!Array.isArray(reply)) {
+    const granted = { state: "granted", ticket: ticketIn(reply), remainingMs: grantMs } as const;
+    return tells ? { ...granted, tells } : granted;
+  }
   const [state, first, second, third] = reply as readonly unknown[];
   switch (state) {
     case "granted":
@@ -35,7 +41,7 @@ function readRenewal(reply: unknown): Renewal {
   const [state, first, second] = listIn(reply);
   switch (state) {
     case "held":
-      return { state, remainingMs: msIn(first) };
+      return { state, remainingMs: msIn(first), ...(second === "wanted" ? { wanted: true } : undefined) };
     case "waiting":
       return { state, remainingMs: msIn(first), changeInMs: msIn(second) };
     case "gone":

@@ -48,6 +48,11 @@ export class Notifications {
     return () => void this.#watched.delete(id);
   }
 
+  /** Whether messages arrive, as far as is known here. */
+  get stand(): boolean {
+    return this.#subscription !== undefined;
+  }
+
   /** Makes the subscription stand again after it was found dead. */
   renew(): void {
     this.#subscription?.end();

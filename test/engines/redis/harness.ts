@@ -41,7 +41,6 @@ export function redisHarness(
             retentionMs: RETENTION_MS,
           }
         : { skip: "only the sentinels' addresses are known" },
-    sticky: { skip: "a holder is not told yet that another process waits" },
     ...(topology !== "single" && {
       crowd: { waiters: 500, why: "the same scripts as on a single server, which has the whole crowd" },
     }),
