@@ -165,7 +165,7 @@ export class Queue {
     }
     const remainingMs = claim.deadlineMs - atMs;
     if (this.#isGranted(claim)) {
-      const isWanted = claim.owner.sticky && this.claims.length > 1;
+      const isWanted = claim.owner.sticky && this.#granted().length < this.claims.length;
       return { state: "held", remainingMs, ...(isWanted ? { wanted: true } : undefined) };
     }
     return { state: "waiting", remainingMs, changeInMs: this.#changeInMs(atMs) };

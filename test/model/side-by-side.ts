@@ -30,6 +30,7 @@ export type Command =
       readonly minHold: boolean;
       readonly queue: boolean;
       readonly maxWaiters: number | undefined;
+      readonly sticky: boolean;
       readonly ticket: "none" | "mine" | "wrong";
     }
   | { readonly op: "renew"; readonly ids: readonly number[]; readonly wrong: boolean }
@@ -61,9 +62,13 @@ const claim = (shorts: number, whose: fc.Arbitrary<number> = id): fc.Arbitrary<C
       minHold: some(15),
       queue: some(75),
       maxWaiters: fc.option(fc.nat({ max: 2 }), { nil: undefined, freq: 4 }),
+      sticky: some(50),
       ticket: fc.constantFrom("none", "none", "mine", "wrong"),
     })
-    .map(({ resource: { name, weight, capacity }, ...rest }) => ({ ...rest, name, weight, capacity }));
+    .map(({ resource: { name, weight, capacity }, sticky, ...rest }) => {
+      // Only a mutex can be sticky.
+      return { ...rest, name, weight, capacity, sticky: sticky && weight === WHOLE };
+    });
 
 const release = fc.record({ op: fc.constant("release" as const), id });
 const force = fc.record({ op: fc.constant("force" as const), id });
@@ -148,7 +153,7 @@ class Side {
   constructor(readonly backend: Backend) {}
 
   async claim(command: Command & { op: "claim" }, name: string, key: string): Promise<Answer> {
-    const { weight, capacity, short, fixed, minHold, queue, maxWaiters } = command;
+    const { weight, capacity, short, fixed, minHold, queue, maxWaiters, sticky } = command;
     const mine = command.ticket === "none" ? undefined : this.tickets.get(key);
     const ticket = command.ticket === "wrong" && mine !== undefined ? mine + 1n : mine;
     const answer = await this.backend.claim({
@@ -162,7 +167,8 @@ class Side {
       minHoldMs: minHold ? LONGER_MS : 0,
       queue,
       ...(maxWaiters === undefined ? undefined : { maxWaiters }),
-      owner: { instance: "model", host: "here", pid: 1 },
+      owner: { instance: "model", host: "here", pid: 1, ...(sticky && { sticky }) },
+      sticky,
       note: `note of ${key}`,
     });
     if ("ticket" in answer) this.tickets.set(key, answer.ticket);
@@ -193,16 +199,22 @@ class Side {
   }
 }
 
-/** Times are compared roughly, everything else exactly; tickets by the order they make (see `state`). */
-function comparable(answer: Answer | Renewal): object {
+/**
+ * Times are compared roughly, everything else exactly; tickets by the order they make (see `state`). Whether a process is
+ * told from a grant on depends on whether it listens. `tells`: both engines say in renewals that others wait.
+ */
+function comparable(answer: Answer | Renewal, tells: boolean): object {
   const {
     ticket: _,
     changeInMs: __,
+    tells: ___,
     remainingMs,
+    wanted,
     ...rest
-  } = { ticket: 0n, changeInMs: 0, remainingMs: 0, ...answer };
+  } = { ticket: 0n, changeInMs: 0, tells: false, wanted: false, remainingMs: 0, ...answer };
   return {
     ...rest,
+    wanted: tells && wanted,
     remaining: lengthOf(remainingMs),
   };
 }
@@ -219,6 +231,7 @@ export async function sideBySide(other: Backend, list: readonly Command[]): Prom
   const run = `model-${process.pid}-${++lastRun}`;
   const sides = [new Side(memory()), new Side(other)] as const;
   const home = new Map<number, string>();
+  const tells = other.traits.tellsHolder === true;
   let shortSince = Infinity;
   // On too slow a machine it is not known whether a short claim still lives: then nothing is compared.
   const tooSlow = () => performance.now() - shortSince > SHORT_MS / 2;
@@ -230,7 +243,9 @@ export async function sideBySide(other: Backend, list: readonly Command[]): Prom
       continue;
     }
     if (command.op === "claim" && command.short) shortSince = Math.min(shortSince, performance.now());
-    const [expected, actual] = await Promise.all(sides.map((side) => perform(side, command, run, home)));
+    const [expected, actual] = await Promise.all(
+      sides.map((side) => perform(side, command, run, home, tells)),
+    );
     if (tooSlow()) return;
     expect(actual, JSON.stringify(command)).toEqual(expected);
     for (const name of NAMES) {
@@ -261,16 +276,17 @@ async function perform(
   command: Command,
   run: string,
   home: Map<number, string>,
+  tells: boolean,
 ): Promise<unknown> {
   const at = (index: number) => ({ name: `${run}:${home.get(index) ?? "one"}`, key: `${run}-${index}` });
   switch (command.op) {
     case "claim": {
       if (!home.has(command.id)) home.set(command.id, command.name);
       const { name, key } = at(command.id);
-      return comparable(await side.claim(command, name, key));
+      return comparable(await side.claim(command, name, key), tells);
     }
     case "renew":
-      return (await side.renew(command.ids.map(at), command.wrong)).map(comparable);
+      return (await side.renew(command.ids.map(at), command.wrong)).map((one) => comparable(one, tells));
     case "release":
       return side.backend.release({ name: at(command.id).name, id: at(command.id).key });
     case "force":

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { redis } from "locktender/redis";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { LockKeyCache } from "#lib/backends/redis/keys.js";
 import type { Backend } from "#lib/core/backend.js";
 import { WHOLE } from "#lib/core/claim.js";
 import { type RedisSingle, startRedisSingle } from "./server.js";
+import { look } from "./tools.js";
 
 let server: RedisSingle;
 beforeAll(async () => {
@@ -11,7 +13,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** More than one script forgets. */
+/** What one script forgets, and more than that. */
+const MOST_DEAD = 10_000;
 const TOO_MANY = 10_100;
 const TTL_MS = 8_000;
 
@@ -51,6 +54,30 @@ test("a lock that a thousand have died on is free, and none of them comes back",
   await sleep(1_800);
   expect(await ask(backend, "x", "last", 10_000, { ticket })).toMatchObject({ state: "gone" });
   expect(await ask(backend, "y", "new", 10_000, { queue: false })).toMatchObject({ state: "granted" });
+});
+
+test("one renewal of many locks forgets no more dead claims than a script for one lock may", async () => {
+  const backend = backendFor("together");
+  const names = Array.from({ length: 20 }, (_, index) => `lock-${index}`);
+  const each = TOO_MANY / names.length;
+  const renewals = [];
+  for (const name of names) {
+    const held = await ask(backend, name, "holder", 60_000, {});
+    if (held.state !== "granted") throw new Error(`the holder is ${held.state}`);
+    await crowd(backend, name, each - 1, TTL_MS);
+    renewals.push({ name, id: "holder", ticket: held.ticket, ttlMs: 60_000 });
+  }
+  await sleep(TTL_MS + 200);
+  const client = look(server.node.port);
+  const keys = new LockKeyCache("together");
+  const counts = () => Promise.all(names.map((name) => client.hlen(keys.of(name).all[1] ?? "")));
+  const dead = async () => (await counts()).reduce((sum, count) => sum + count - 1, 0);
+  expect(await dead()).toBe(TOO_MANY);
+  const held = names.map(() => ({ state: "held" }));
+  expect(await backend.renew(renewals)).toMatchObject(held);
+  expect(await dead()).toBe(TOO_MANY - MOST_DEAD);
+  expect(await backend.renew(renewals)).toMatchObject(held);
+  expect(await dead()).toBe(0);
 });
 
 test("of more dead than one script forgets, none comes back either", async () => {
