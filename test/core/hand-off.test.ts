@@ -1,7 +1,7 @@
 import { createLocks, LockError, type LocksOptions } from "locktender";
 import { memory } from "locktender/memory";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Backend } from "#lib/core/backend.js";
+import type { Backend, Notify } from "#lib/core/backend.js";
 import { passing } from "#lib/testing/suite/bench.js";
 
 function open(backend: Backend, options: LocksOptions = {}) {
@@ -101,4 +101,28 @@ test("a task that comes after an outage is not told of it: its process asks at o
   await vi.advanceTimersByTimeAsync(0);
   await (await first).release();
   await (await second).release();
+});
+
+test.each([
+  ["for this ticket, it is given back after its task", 0n, undefined],
+  ["for an older ticket, it stays", -1n, "idle"],
+])("a sticky claim that is wanted before its own answer has come: %s", async (_, offset, stays) => {
+  const store = memory();
+  const notifiers = new Map<string, Notify>();
+  const backend: Backend = {
+    ...passing(store),
+    watch(claim, notify) {
+      notifiers.set(claim.id, notify);
+      return store.watch(claim, notify);
+    },
+    async claim(request) {
+      const answer = await store.claim(request);
+      if ("ticket" in answer)
+        notifiers.get(request.id)?.({ state: "wanted", ticket: answer.ticket + offset });
+      return answer;
+    },
+  };
+  const locks = open(backend);
+  await locks.mutex("a", { sticky: "10s" }).run(() => undefined);
+  expect((await locks.inspect("a")).holders[0]?.sticky).toBe(stays);
 });
