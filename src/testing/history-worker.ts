@@ -52,6 +52,8 @@ interface Turn {
   readonly fixed: boolean;
   /** In strict order of arrival, so that it shares no claim. */
   readonly fair: boolean;
+  /** Its claim may stay with the process, where the engine tells the process that others want it. */
+  readonly sticky: boolean;
   readonly holdMs: number;
   /** Never release it: let its fixed time end it. */
   readonly forget: boolean;
@@ -62,13 +64,15 @@ function nextTurn(random: () => number): Turn {
   const way = random();
   const fixed = random() < 0.25;
   const long = random() < 0.02;
+  const order = random();
   return {
     name: names[Math.floor(random() * names.length)] ?? "",
     waitMs: way < 0.2 ? undefined : way < 0.7 ? Infinity : random() * ttlMs * 2,
     abortAfterMs: way >= 0.5 && way < 0.7 ? random() * ttlMs : undefined,
     ttlMs: fixed ? Math.max(SHORTEST_TTL_MS, ttlMs * (0.3 + random() * 0.4)) : ttlMs,
     fixed,
-    fair: random() < 0.3,
+    fair: order < 0.3,
+    sticky: order >= 0.6,
     holdMs: long ? ttlMs * 1.3 : random() * holdMs,
     forget: fixed && random() < 0.08,
   };
@@ -101,7 +105,9 @@ class Worker {
     const { name, waitMs, abortAfterMs, ttlMs: ttl } = turn;
     const signal = abortAfterMs === undefined ? undefined : AbortSignal.timeout(Math.ceil(abortAfterMs));
     const options = { ttl, note: id, renew: !turn.fixed, ...(signal === undefined ? undefined : { signal }) };
-    const mutex = this.locks.mutex(name, { fair: turn.fair && this.locks.guarantees.queueing });
+    const { queueing, tellsHolder } = this.locks.guarantees;
+    const sticky = turn.sticky && tellsHolder ? { sticky: job.ttlMs } : undefined;
+    const mutex = this.locks.mutex(name, { fair: turn.fair && queueing, ...sticky });
     const limited = waitMs !== Infinity || signal !== undefined;
     const invokedAtNs = now();
     record({ kind: "invoked", id, worker: this.id, name, limited, atNs: invokedAtNs });
