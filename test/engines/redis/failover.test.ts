@@ -83,6 +83,27 @@ describe("a master dies", () => {
 });
 
 describe("replicas: 1", () => {
+  test.each(LIBRARIES)("a sticky claim stays until another process wants it, by %s", async (library) => {
+    const { port } = await newMaster(trio);
+    await replicated(port, 1);
+    const options = { url: trio.url, library, prefix: `sticky-${library}`, replicas: 1 } as const;
+    const [locks, others] = [open(options, { ttl: "60s" }), open(options, { ttl: "60s" })];
+    await others.inspect("x");
+    await expect
+      .poll(
+        async () => {
+          await locks.mutex("x", { sticky: "60s" }).run(() => undefined);
+          return (await locks.inspect("x")).holders[0]?.sticky;
+        },
+        { timeout: 10_000 },
+      )
+      .toBe("idle");
+    const startMs = performance.now();
+    await others.mutex("x").run(() => undefined);
+    // Without the notification, a renewal would tell after 20 s.
+    expect(performance.now() - startMs).toBeLessThan(10_000);
+  });
+
   test.each(LIBRARIES)("only the connection that wrote can ask for replicas, by %s", async (library) => {
     const { port } = await newMaster(trio);
     await replicated(port, 1);

@@ -114,6 +114,8 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
   test("a server that forgets its scripts at any moment costs no caller anything", async () => {
     const events: LockEvent[] = [];
     const locks = open(options(), { ttl: "600ms", onEvent: (event) => events.push(event) });
+    // On a busy machine, to open the connection may take longer than a ttl: that is a slow wait.
+    await locks.inspect("kept");
     const client = look(server.node.port);
     const held = await Promise.all(
       Array.from({ length: 30 }, (_, index) => locks.mutex(["kept", String(index)]).acquire()),
