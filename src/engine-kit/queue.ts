@@ -165,7 +165,7 @@ export class Queue {
     }
     const remainingMs = claim.deadlineMs - atMs;
     if (this.#isGranted(claim)) {
-      const isWanted = claim.owner.sticky && this.#granted().length < this.claims.length;
+      const isWanted = claim.owner.sticky && this.claims.length > 1;
       return { state: "held", remainingMs, ...(isWanted ? { wanted: true } : undefined) };
     }
     return { state: "waiting", remainingMs, changeInMs: this.#changeInMs(atMs) };

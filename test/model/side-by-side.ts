@@ -16,6 +16,8 @@ const TOLERANCE_MS = 300;
 const IDS = 6;
 /** Claims that are made to be outlived have ids of their own: no other command has made them last. */
 const EXPIRING = [IDS, IDS + 1, IDS + 2];
+/** Claims of a mutex always. */
+const MUTEXES = [0, 1];
 const NAMES = ["one", "two"];
 
 export type Command =
@@ -65,10 +67,12 @@ const claim = (shorts: number, whose: fc.Arbitrary<number> = id): fc.Arbitrary<C
       sticky: some(50),
       ticket: fc.constantFrom("none", "none", "mine", "wrong"),
     })
-    .map(({ resource: { name, weight, capacity }, sticky, ...rest }) => {
-      // Only a mutex can be sticky.
-      return { ...rest, name, weight, capacity, sticky: sticky && weight === WHOLE };
-    });
+    .map(({ resource: { name, weight, capacity }, sticky, ...rest }) =>
+      // Only the claim of a mutex is ever sticky.
+      MUTEXES.includes(rest.id)
+        ? { ...rest, name: "two", weight: WHOLE, capacity: WHOLE, sticky }
+        : { ...rest, name, weight, capacity, sticky: false },
+    );
 
 const release = fc.record({ op: fc.constant("release" as const), id });
 const force = fc.record({ op: fc.constant("force" as const), id });
