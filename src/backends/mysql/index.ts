@@ -4,12 +4,15 @@ import { tlsCaveats } from "../../engine-kit/tls.js";
 import { DATABASE_TRAITS, REPLICATION_CAVEAT, SqlBackend } from "../sql/backend.js";
 import { type Driver, PooledConnection } from "../sql/connection.js";
 import { readPrefix } from "../sql/options.js";
+import type { Poller } from "../sql/poller.js";
 import type { Routine } from "../sql/routines.js";
-import { openPool } from "./client.js";
+import type { WaiterRegistry } from "../sql/waiter-registry.js";
+import { hasSpare, openPool } from "./client.js";
 import { ENGINE, explain, meaningOf } from "./errors.js";
 import { AS_USUAL, type MysqlSession, rowsOf } from "./library.js";
 import { type MysqlOptions, type MysqlSettings, readMysqlOptions } from "./options.js";
 import { migration as migrationOf, procedureName, schemaDriver } from "./schema.js";
+import { WakeUps } from "./wake-ups.js";
 
 export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./library.js";
 export type { MysqlOptions } from "./options.js";
@@ -28,11 +31,18 @@ export function mysql(options: MysqlOptions = {}): Backend {
       ...tlsCaveats(settings.target.address?.tls),
     ],
   };
+  const connection = new PooledConnection(mysqlDriver(settings), settings);
+  const wakeUps = (waiters: WaiterRegistry, poller: Poller) => {
+    const made = new WakeUps({ ...settings, lend: () => connection.lend() }, waiters, poller);
+    connection.onReadOnly(() => made.reconnect());
+    return made;
+  };
   return new SqlBackend({
-    connection: new PooledConnection(mysqlDriver(settings), settings),
+    connection,
     retentionMs: settings.retentionMs,
     client: () => (settings.target.address === undefined ? GIVEN : installed("mysql2")),
     traits: () => traits,
+    ...(hasSpare(settings) ? { notifications: wakeUps } : undefined),
   });
 }
 

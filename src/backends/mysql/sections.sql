@@ -1,7 +1,9 @@
--- The sections that MySQL and MariaDB write in their own way. They cannot notify: the waiters poll.
+-- The sections that MySQL and MariaDB write in their own way. They cannot send a message. But a process that waits has
+-- one connection that sleeps, and the statement that sleeps there can be interrupted: then the process looks.
 --
 -- In:      the variables of the operation, as `v_name`
--- Out:     what src/backends/sql/shared.sql says of the section of the same name
+-- Out:     what src/backends/sql/shared.sql says of the section of the same name; v_bells, the channels of the
+--          processes that are to look after the commit, separated by commas
 -- Touches: nothing
 
 -- section: clock
@@ -21,5 +23,54 @@ END IF;
 -- section: notify-if-removed
 
 -- section: notify-released
+-- Who is to look when this is committed: the processes of the claims that are granted by now, and that of a claim that
+-- was taken away. Of a long queue only the front is looked at. A question costs less than a sum, and mostly no process
+-- waits.
+IF v_was_there <> 0 AND EXISTS (SELECT 1 FROM @claims WHERE name = v_name) THEN
+SELECT GROUP_CONCAT(DISTINCT bell) INTO v_bells
+FROM (
+  SELECT bell, granted_us, capacity, sum(weight) OVER (ORDER BY ticket ROWS UNBOUNDED PRECEDING) AS total
+  FROM (
+    SELECT ticket, bell, granted_us, capacity, weight
+    FROM @claims
+    WHERE name = v_name AND deadline_us > v_now_us
+    ORDER BY ticket
+    LIMIT 50
+  ) AS front
+) AS line
+WHERE total <= capacity AND granted_us IS NULL AND bell <> '';
+END IF;
+IF v_forced <> 0 THEN SET v_bells = CONCAT_WS(',', v_bells, NULLIF(v_victim_bell, '')); END IF;
+
+-- section: wake
+-- The body of the procedure that interrupts the sleep of the processes with these channels. The connection that sleeps
+-- is found by the lock that it holds, whose name no other program has: so no other connection can be hit, whatever the
+-- numbers of connections are or become, and none is found where it is on another server. What cannot be interrupted
+-- polls.
+--
+-- In: v_bells
+BEGIN
+DECLARE v_thread BIGINT;
+DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
+WHILE v_bells <> '' DO
+  SET v_thread = NULL;
+  SET v_thread = IS_USED_LOCK(CONCAT('locktender wake-up ', SUBSTRING_INDEX(v_bells, ',', 1)));
+  IF v_thread IS NOT NULL THEN KILL QUERY v_thread; END IF;
+  SET v_bells = SUBSTRING(v_bells, LENGTH(SUBSTRING_INDEX(v_bells, ',', 1)) + 2);
+END WHILE;
+END;
+
+-- section: sleep
+-- The body of the procedure that sleeps. Here, because the server lets `wake` interrupt what has the rights of the same
+-- user as itself, and both have those of the user that made them. Behind a proxy the next call may come by another
+-- connection of the server: then the numbers differ, or the lock is not there, and it does not sleep.
+--
+-- In: v_channel; v_connection, the number of the connection as the client knows it; v_seconds
+-- Out: state: 0 if the time is over, 1 if the sleep was interrupted (MariaDB: error 1317), null if it cannot be
+IF IS_USED_LOCK(CONCAT('locktender wake-up ', v_channel)) = CONNECTION_ID() AND CONNECTION_ID() = v_connection THEN
+SELECT SLEEP(v_seconds) AS state;
+ELSE
+SELECT NULL AS state;
+END IF;
 
 -- section: tell-sticky-holder
