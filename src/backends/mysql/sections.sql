@@ -3,7 +3,7 @@
 --
 -- In:      the variables of the operation, as `v_name`
 -- Out:     what src/backends/sql/shared.sql says of the section of the same name; v_bells, the channels of the
---          processes that are to look after the commit, separated by commas
+--          processes that are to look after the commit, with commas between them
 -- Touches: nothing
 
 -- section: clock
@@ -24,23 +24,33 @@ END IF;
 
 -- section: notify-released
 -- Who is to look when this is committed: the processes of the claims that are granted by now, and that of a claim that
--- was taken away. Of a long queue only the front is looked at. A question costs less than a sum, and mostly no process
--- waits.
+-- was taken away. The loop ends at the first claim that has to wait. A question costs less than a cursor, and mostly no
+-- process waits. GROUP_CONCAT would fail, and the release with it, where its result is longer than the server allows.
+SET v_bells = '';
 IF v_was_there <> 0 AND EXISTS (SELECT 1 FROM @claims WHERE name = v_name) THEN
-SELECT GROUP_CONCAT(DISTINCT bell) INTO v_bells
-FROM (
-  SELECT bell, granted_us, capacity, sum(weight) OVER (ORDER BY ticket ROWS UNBOUNDED PRECEDING) AS total
-  FROM (
-    SELECT ticket, bell, granted_us, capacity, weight
-    FROM @claims
-    WHERE name = v_name AND deadline_us > v_now_us
-    ORDER BY ticket
-    LIMIT 50
-  ) AS front
-) AS line
-WHERE total <= capacity AND granted_us IS NULL AND bell <> '';
+BEGIN
+DECLARE v_weight, v_capacity, v_waits INT;
+DECLARE v_total BIGINT DEFAULT 0;
+DECLARE v_bell VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
+DECLARE front CURSOR FOR
+  SELECT weight, capacity, granted_us IS NULL, bell
+  FROM @claims
+  WHERE name = v_name AND deadline_us > v_now_us
+  ORDER BY ticket
+  LIMIT 50;
+DECLARE EXIT HANDLER FOR NOT FOUND BEGIN END;
+OPEN front;
+every: LOOP
+  FETCH front INTO v_weight, v_capacity, v_waits, v_bell;
+  SET v_total = v_total + v_weight;
+  IF v_total > v_capacity THEN LEAVE every; END IF;
+  IF v_waits <> 0 AND v_bell <> '' AND FIND_IN_SET(v_bell, v_bells) = 0 THEN
+    SET v_bells = CONCAT(v_bells, v_bell, ',');
+  END IF;
+END LOOP;
+END;
 END IF;
-IF v_forced <> 0 THEN SET v_bells = CONCAT_WS(',', v_bells, NULLIF(v_victim_bell, '')); END IF;
+IF v_forced <> 0 THEN SET v_bells = CONCAT(v_bells, v_victim_bell); END IF;
 
 -- section: wake
 -- The body of the procedure that interrupts the sleep of the processes with these channels. The connection that sleeps
