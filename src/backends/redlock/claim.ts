@@ -14,13 +14,16 @@ import {
   majorityOf,
   type Replies,
   SOON,
-  type Soon,
+  Soon,
 } from "./majority.js";
 import { type RedlockNode, SCRIPTS } from "./node.js";
 import type { Vote } from "./replies.js";
 
 /** An attempt that comes to nothing is seldom older than this. */
 const ATTEMPT_MS = 200;
+
+/** So long an attempt that shares the votes with another attempt waits at least for a server that has not answered. */
+const SPLIT_MS = 5;
 
 const NOT_THERE = "it has voted, and has lost the vote again";
 
@@ -134,7 +137,7 @@ export class ClaimAttempt {
     if (losses.length > minority) return clearestOf(losses);
     const refusals = others.map(([, refusal]) => refusal);
     const lost = refusals.length > minority;
-    if (!lost && !over) return undefined;
+    if (!lost && !over) return this.#isSplit(votes.size, refusals) ? this.#splitSoon() : undefined;
     if (lost || refusals.length + votes.size >= majority) {
       const held = this.#isHeld(refusals, this.#nodes.length - votes.size - refusals.length);
       // Split votes, or a lock that is just being released, mean a shorter wait: the other nodes may tell.
@@ -145,6 +148,23 @@ export class ClaimAttempt {
     }
     const reports = [...failuresOf(this.#nodes, replies), ...young];
     return this.#lost(replies, { state: "no-quorum", reports, elected: false });
+  }
+
+  /**
+   * One more refusal and it is lost, and what has refused it has voted for attempts that are as young: they wait for the
+   * same server. A server that stands still would let all of them wait for the whole time. An older vote is that of a
+   * holder, or was left behind; then all servers are needed, also those that are slow.
+   */
+  #isSplit(votes: number, refusals: readonly Refusal[]): boolean {
+    const minority = this.#nodes.length - this.#majority;
+    if (votes + refusals.length < this.#majority || refusals.length < minority) return false;
+    return minority > 0 && refusals.every(({ ageMs }) => ageMs < ATTEMPT_MS);
+  }
+
+  /** For as long again as it took to come this far, or a little longer. */
+  #splitSoon(): Soon {
+    const tookMs = nowMs() - this.#startMs;
+    return new Soon(tookMs + Math.max(tookMs, SPLIT_MS));
   }
 
   /** One other claim has a majority; or may have it, with nodes of which nothing is known, and has had it for long. */

@@ -37,9 +37,9 @@ export const request: ClaimRequest = {
   note: "",
 };
 
-/** The head of a lock that a client has held for a moment, and holds for ever. */
-export const voteOf = (id: string): string =>
-  `1\n${id} 1 1 ${Date.now()}000 0 9000000000000000 ${WHOLE} 0 0 [{},""]`;
+/** The head of a lock that a client has held for a moment, or for so long, and holds for ever. */
+export const voteOf = (id: string, agoMs = 0): string =>
+  `1\n${id} 1 1 ${Date.now() - agoMs}000 0 9000000000000000 ${WHOLE} 0 0 [{},""]`;
 
 /** A quorum that no other test uses, on servers that others use, too. */
 export class Quorum {

@@ -77,3 +77,31 @@ async function listenersAt(port: number, prefix: string): Promise<number> {
   const [, count] = (await askRedis(port, "PUBSUB", "NUMSUB", quorumChannel(prefix))) as [string, number];
   return count;
 }
+
+/** One server has voted for another client so long ago, one is free, and one answers late. */
+async function sharedVotes(agoMs: number, lateMs: number) {
+  const quorum = await Quorum.on(servers.ports);
+  const { backend, proxies } = await quorum.backendBehind([2]);
+  await backend.claim({ ...request, name: "b" });
+  const waits = { ...request, id: "waits", queue: true };
+  backend.watch(waits, () => undefined);
+  await quorum.plant(0, "a", voteOf("other", agoMs));
+  proxies[0]?.delay({ toClientMs: lateMs });
+  const startMs = performance.now();
+  const answer = await backend.claim(waits);
+  return { quorum, answer, tookMs: performance.now() - startMs };
+}
+
+test("attempts that share the votes do not wait for a server that stands still", async () => {
+  const { quorum, answer, tookMs } = await sharedVotes(0, 1_500);
+  expect(answer.state).toBe("refused");
+  // It takes part again at once, and what the slow server may have granted is given back.
+  if (answer.state === "refused") expect(answer.againInMs).toBeLessThan(200);
+  expect(tookMs).toBeLessThan(150);
+  await expect.poll(() => quorum.claims("a"), { timeout: 5_000 }).toEqual([1, 0, 0]);
+});
+
+test("beside an older vote, which may have been left behind, the answer of a slow server is waited for", async () => {
+  const { answer } = await sharedVotes(1_000, 150);
+  expect(answer.state).toBe("granted");
+});
