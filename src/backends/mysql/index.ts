@@ -27,7 +27,9 @@ export function mysql(options: MysqlOptions = {}): Backend {
     caveats: [
       REPLICATION_CAVEAT,
       "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
-      "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify.",
+      hasSpare(settings)
+        ? "The server cannot notify. A release wakes the next waiter up where it can, and waiters look every 5 to 100 ms, with one statement for all of this process."
+        : "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify, and with fewer than 4 connections none of them waits to be woken up.",
       ...tlsCaveats(settings.target.address?.tls),
     ],
   };

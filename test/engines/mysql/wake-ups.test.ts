@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { createConnection } from "mysql2/promise";
 import { expect, onTestFinished, test } from "vitest";
 import { openPool } from "#lib/backends/mysql/client.js";
@@ -220,4 +222,38 @@ test("a sleep that the server ends at once is not begun again and again", async 
   await sleep(1_000);
   expect((await count()) - before).toBeLessThan(20);
   await one.release(held);
+});
+
+test("a process is woken up when its claim is taken away", async () => {
+  const prefix = newPrefix();
+  const one = backend({ prefix });
+  const [held, waiting] = [request("a"), request("a")];
+  for (const claim of [held, waiting]) await one.claim(claim);
+  const { told } = await sleeper(SERVER.url, prefix, [waiting]);
+  await isSleeping(prefix);
+  await one.release(waiting, { reason: "in the way" });
+  await eventually("it is told", 5_000, () => told.length > 0);
+});
+
+test("a program that has had its turn ends while its connection still sleeps", async () => {
+  const prefix = newPrefix();
+  const locks = open({ prefix });
+  const held = await locks.mutex("a").acquire();
+  const program = `
+    import { createLocks } from "locktender";
+    import { mysql } from "locktender/mysql";
+    const locks = createLocks(mysql({ url: "${SERVER.url}", prefix: "${prefix}" }));
+    await (await locks.mutex("a").acquire()).release();
+    const startMs = performance.now();
+    process.on("exit", () => console.log(performance.now() - startMs));`;
+  const child = execFile("node", ["--input-type=module", "--eval", program]);
+  let said = "";
+  child.stdout?.on("data", (text) => {
+    said += text;
+  });
+  const ended = once(child, "exit");
+  await isSleeping(prefix);
+  await held.release();
+  expect(await ended).toEqual([0, null]);
+  expect(Number(said)).toBeLessThan(3_000);
 });
