@@ -32,7 +32,8 @@ const TYPES: Readonly<Record<Kind, string>> = {
 const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 
 const WAKE = "IF v_bells <> '' THEN CALL @routine(wake)(v_bells); END IF;";
-const SLEEP_PARAMETERS = "IN v_channel VARCHAR(64) CHARACTER SET ascii, IN v_connection BIGINT, IN v_seconds INT";
+const SLEEP_PARAMETERS =
+  "IN v_channel VARCHAR(64) CHARACTER SET ascii, IN v_connection BIGINT, IN v_seconds INT";
 
 /** Routines keep the modes in which they were made: what does not fit must be an error. */
 const MODES = ["SET NAMES utf8mb4", "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"];
