@@ -142,6 +142,60 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
     caughtBy: [ZOOKEEPER, "a release lets the next one in long before any poll"],
   },
   {
+    name: "etcd: no watch tells that a sticky claim is wanted, and no renewal does",
+    edits: [
+      { file: "backends/etcd/sticky.js", find: "onWanted();", replace: "return;" },
+      {
+        file: "backends/etcd/driver.js",
+        find: "renewalOf(claim, ahead, remainingMs, wanted)",
+        replace: "renewalOf(claim, ahead, remainingMs)",
+      },
+    ],
+    caughtBy: [ETCD, "another process that waits gets an idle claim soon"],
+  },
+  {
+    name: "ZooKeeper: no watch tells that a sticky claim is wanted, and no renewal does",
+    edits: [
+      {
+        file: "backends/zookeeper/sticky.js",
+        find: "this.look().then((wanted) => wanted && this.#onWanted()",
+        replace: "this.look().then(() => undefined",
+      },
+      {
+        file: "backends/zookeeper/driver.js",
+        find: "renewalOf(claim, ahead, remainingMs, wanted)",
+        replace: "renewalOf(claim, ahead, remainingMs)",
+      },
+    ],
+    caughtBy: [ZOOKEEPER, "another process that waits gets an idle claim soon"],
+  },
+  {
+    name: "etcd: renewals do not say that a sticky claim is wanted",
+    edits: [
+      { file: "backends/session-queue/backend.js", find: "wanted || claim.wanted ?", replace: "false ?" },
+    ],
+    caughtBy: [ETCD, "with all notifications lost, a renewal says that others wait"],
+  },
+  {
+    name: "ZooKeeper: a try that is refused tells no sticky holder",
+    edits: [
+      {
+        file: "backends/session-queue/backend.js",
+        find: "if (waiters === 0 && holder?.sticky)",
+        replace: "if (false)",
+      },
+    ],
+    caughtBy: [ZOOKEEPER, "a try of another process is refused, and the idle claim is gone soon after"],
+  },
+  {
+    name: "ZooKeeper: the watches of a sticky claim are not set again on a new connection",
+    edits: [{ file: "backends/zookeeper/driver.js", find: "claim.wantedWatch?.lookAgain();", replace: ";" }],
+    caughtBy: [
+      "test/engines/zookeeper/sticky.test.ts",
+      "a claim that comes while the connection is broken is told when it stands again",
+    ],
+  },
+  {
     name: "a node that lost its memory votes at once",
     edits: [{ file: NODE, find: "if now < votesAt then return", replace: "if false then return" }],
     caughtBy: [

@@ -18,6 +18,7 @@ import { MOST_QUESTIONS } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
 import { EtcdRpc } from "./rpc.js";
 import { type Session, Sessions, textOf } from "./session.js";
+import { isWanted, listen, tellWanted } from "./sticky.js";
 import { Watcher } from "./watcher.js";
 
 const SHORTEST_RETRY_MS = 500;
@@ -128,6 +129,14 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     return true;
   }
 
+  listen(claim: EtcdClaim, onWanted: () => void): Promise<(() => void) | undefined> {
+    return listen(this, claim, onWanted);
+  }
+
+  tellWanted(holder: ListedKey): Promise<void> {
+    return tellWanted(this.rpc, holder);
+  }
+
   async isThere({ key }: EtcdClaim): Promise<boolean> {
     return (await this.rpc.range({ key, keys_only: true })).count !== "0";
   }
@@ -179,7 +188,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
 
   /**
    * One refreshing for all claims of a session; it has no answer for those that are not there. A granted claim stays
-   * granted; a waiting one may be granted now.
+   * granted, but a sticky one may be wanted; a waiting one may be granted now.
    */
   async #heartbeat(session: Session, claims: readonly EtcdClaim[]): Beat {
     const renewals = new Map<EtcdClaim, Renewal>();
@@ -187,22 +196,27 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     const keys = session.gone ? undefined : await session.inventory(madeMs);
     if (keys === undefined) return renewals;
     const remainingMs = session.remainingMs();
-    const waiting: EtcdClaim[] = [];
+    const open: EtcdClaim[] = [];
     for (const claim of claims) {
       // It has got a lease of its own while we asked.
       if (claim.ownLease !== undefined)
         renewals.set(claim, { state: "held", remainingMs: claim.remainingMs() });
       else if (!keys.has(textOf(claim.key))) continue;
-      else if (claim.grantedAtMs === undefined) waiting.push(claim);
-      else renewals.set(claim, { state: "held", remainingMs });
+      else if (claim.grantedAtMs === undefined || claim.stopListening !== undefined) open.push(claim);
+      else renewals.set(claim, renewalOf(claim, [], remainingMs));
     }
-    for (let from = 0; from < waiting.length; from += MOST_QUESTIONS) {
-      const some = waiting.slice(from, from + MOST_QUESTIONS);
-      const questions = some.map((claim) => claim.queue.ahead(claim.ticket ?? 0n, claim));
-      const { responses } = await this.rpc.txn({ success: questions });
-      for (const [index, claim] of some.entries()) {
-        const ahead = claim.queue.read(responses[index]?.response_range);
-        renewals.set(claim, renewalOf(claim, ahead, remainingMs));
+    for (let from = 0; from < open.length; from += MOST_QUESTIONS) {
+      const some = open.slice(from, from + MOST_QUESTIONS).map((claim) => {
+        const isHeld = claim.grantedAtMs !== undefined;
+        const held = { request_range: claim.queue.firstTwo() };
+        return { claim, isHeld, question: isHeld ? held : claim.queue.ahead(claim.ticket ?? 0n, claim) };
+      });
+      const { responses } = await this.rpc.txn({ success: some.map(({ question }) => question) });
+      for (const [index, { claim, isHeld }] of some.entries()) {
+        const claims = claim.queue.read(responses[index]?.response_range);
+        const wanted = isHeld && isWanted(this, claim, claims);
+        const ahead = isHeld ? [] : claims;
+        renewals.set(claim, renewalOf(claim, ahead, remainingMs, wanted));
       }
     }
     return renewals;

@@ -1,3 +1,4 @@
+import type { ClaimRequest } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import type { ListedClaim } from "../session-queue/claims.js";
 import {
@@ -15,7 +16,7 @@ import {
 } from "./messages.js";
 
 // Keys, in the order of the parts:
-//   <root><name>/<lease id, hex>-<weight>of<capacity>-<claim id>   a claim
+//   <root><name>/<lease id, hex>-<weight>of<capacity>-<claim id>   a claim; `s` follows the capacity if it is sticky
 //   <root><name>/<anything else>                                    a claim of another program: exclusive
 //   <root>%session/<lease id, hex>                                  see session.ts
 //   <root>%cell/<name>                                              a cell
@@ -52,11 +53,12 @@ function hexOf(lease: Long): string {
 
 export function claimKey(
   root: string,
-  claim: { readonly name: string; readonly id: string; readonly weight: number; readonly capacity: number },
+  claim: Pick<ClaimRequest, "name" | "id" | "weight" | "capacity" | "sticky">,
   lease: Long,
 ): Buffer {
-  const { name, id, weight, capacity } = claim;
-  return Buffer.from(`${root}${encodeName(name)}/${hexOf(lease)}-${weight}of${capacity}-${id}`);
+  const { name, id, weight, capacity, sticky } = claim;
+  const mark = sticky ? "s" : "";
+  return Buffer.from(`${root}${encodeName(name)}/${hexOf(lease)}-${weight}of${capacity}${mark}-${id}`);
 }
 
 export function sessionKey(root: string, lease: Long): Buffer {
@@ -88,13 +90,14 @@ export function readClaimKey(root: string, kv: KeyValue): ListedKey | undefined 
   const encoded = text.slice(root.length, slash);
   if (slash === -1 || encoded === "" || /^%(?!25|2F)/.test(encoded)) return undefined;
   const rest = text.slice(slash + 1);
-  const [, weight, capacity, id] = /^[0-9a-f]+-(\d+)of(\d+)-(.+)$/.exec(rest) ?? [];
+  const [, weight, capacity, mark, id] = /^[0-9a-f]+-(\d+)of(\d+)(s?)-(.+)$/.exec(rest) ?? [];
   return {
     name: decodeName(encoded),
     id: id ?? rest,
     ticket: BigInt(kv.create_revision),
     weight: weight === undefined ? WHOLE : Number(weight),
     capacity: capacity === undefined ? undefined : Number(capacity),
+    sticky: mark === "s",
     kv,
   };
 }
@@ -115,6 +118,11 @@ export class QueueKeys {
 
   first(): RangeRequest {
     return { ...this.all(), limit: 1 };
+  }
+
+  /** The first with its metadata, and the one behind it. */
+  firstTwo(): RangeRequest {
+    return { ...this.all(), keys_only: false, limit: 2 };
   }
 
   /** The newest and the one before it: all that an exclusive claim needs that was just made. */

@@ -27,6 +27,8 @@ export interface Watched {
   readonly from?: bigint;
   /** Or tell only when the key that was created then is not there any more. */
   readonly created?: Long;
+  /** The server watches it; again after every break. */
+  stands?(): void;
   /** `undefined`: look for yourself, because what happened is not known. */
   on(event: { readonly deleted: boolean; readonly kv: KeyValue } | undefined): void;
 }
@@ -142,6 +144,7 @@ export class Watcher {
     }
     if (canceled) return false;
     this.#backoff.reset();
+    if (created) standing.stands?.();
     if (created && standing.from === undefined) {
       this.#unseen.set(watch_id, standing);
       void this.#look();

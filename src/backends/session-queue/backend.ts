@@ -67,6 +67,13 @@ export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends 
   blockers(claim: C, ahead: readonly L[], notify?: () => void): Blockers<L> | Promise<Blockers<L>>;
   /** The first granted answer: a fixed or a minimal time begins. `false`: the claim has changed, look again. */
   grant(claim: C, request: ClaimRequest, look: Look<L>): Promise<boolean>;
+  /**
+   * For a sticky claim that was granted at once: from its ticket on `onWanted` is called when a claim of another process
+   * comes behind it, or a try of one is refused. `undefined`: it is wanted already, or no watch stands in time.
+   */
+  listen(claim: C, onWanted: () => void): Promise<(() => void) | undefined>;
+  /** A try was refused because of this sticky claim: its process is told. */
+  tellWanted(holder: L, claim: C): Promise<void>;
   renew(requests: readonly RenewRequest[]): Promise<readonly Renewal[]>;
   /** Ends the sessions that are not in use; the others end by themselves. */
   close(inUse: ReadonlySet<C["session"]>): Promise<void>;
@@ -77,6 +84,7 @@ const TRAITS: Omit<Traits, "engine"> = {
   fencing: true,
   queueing: true,
   notifications: true,
+  tellsHolder: true,
   ttl: "session",
   expiryGranularityMs: 2_000,
   caveats: [
@@ -228,15 +236,33 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
       const remainingMs = claim.remainingMs(askedMs, request.ttlMs);
       return { state: "waiting", ticket, remainingMs, changeInMs: Infinity };
     }
-    if (claim.grantedAtMs === undefined && !(await this.#driver.grant(claim, request, look)))
-      return this.#ask(request, claim, askedMs);
-    return { state: "granted", ticket, remainingMs: claim.remainingMs(askedMs) };
+    if (claim.grantedAtMs !== undefined)
+      return { state: "granted", ticket, remainingMs: claim.remainingMs(askedMs) };
+    if (!(await this.#driver.grant(claim, request, look))) return this.#ask(request, claim, askedMs);
+    const tells = claim.sticky && !claim.waited && (await this.#listen(claim));
+    const answer = { state: "granted", ticket, remainingMs: claim.remainingMs(askedMs) } as const;
+    return tells ? { ...answer, tells } : answer;
+  }
+
+  /** Whether its process is told from now on when another one wants it. */
+  async #listen(claim: C): Promise<boolean> {
+    let wanted = false;
+    const onWanted = () => {
+      wanted = true;
+      this.#claims.wanted(claim);
+    };
+    const stop = await this.#driver.listen(claim, onWanted).catch(() => undefined);
+    if (stop === undefined) return false;
+    const listens = !wanted && this.#claims.has(claim);
+    if (listens) claim.stopListening = stop;
+    else stop();
+    return listens;
   }
 }
 
 /** Why a claim with these ahead of it cannot stay, if so. */
 export async function refusalOf<C extends OwnClaim, L extends ListedClaim>(
-  driver: Pick<QueueDriver<C, L>, "blockers">,
+  driver: Pick<QueueDriver<C, L>, "blockers" | "tellWanted">,
   claim: C,
   { queue, maxWaiters }: ClaimRequest,
   ahead: readonly L[],
@@ -246,20 +272,25 @@ export async function refusalOf<C extends OwnClaim, L extends ListedClaim>(
   if (queue && maxWaiters === undefined) return undefined;
   const { blockers } = await driver.blockers(claim, ahead);
   if (blockers.length === 0) return undefined;
-  if (!queue) return { state: "refused" };
   const waiters = ahead.length - grantedOf(ahead, claim.capacity);
-  return waiters < (maxWaiters ?? Infinity) ? undefined : { state: "queue-full", waiters };
+  if (queue && waiters < (maxWaiters ?? Infinity)) return undefined;
+  const [holder] = ahead;
+  // Behind a first waiter the holder knows already; and a refusal is no failure if it cannot be told.
+  if (waiters === 0 && holder?.sticky) await driver.tellWanted(holder, claim).catch(() => undefined);
+  return queue ? { state: "queue-full", waiters } : { state: "refused" };
 }
 
-/** The answer to a claim that is still there, with these ahead of it. */
+/** The answer to a claim that is still there, with these ahead of it; `wanted`: as was just seen. */
 export function renewalOf(
-  { weight, capacity }: OwnClaim,
+  claim: OwnClaim,
   ahead: readonly ListedClaim[],
   remainingMs: number,
+  wanted = false,
 ): Renewal {
-  return worthWatching(ahead, weight, capacity).length > 0
-    ? { state: "waiting", remainingMs, changeInMs: Infinity }
-    : { state: "held", remainingMs };
+  if (worthWatching(ahead, claim.weight, claim.capacity).length > 0)
+    return { state: "waiting", remainingMs, changeInMs: Infinity };
+  const held = { state: "held", remainingMs } as const;
+  return wanted || claim.wanted ? { ...held, wanted: true } : held;
 }
 
 /** A failure that concerns one claim does not hide the answers of the others. */

@@ -2,7 +2,7 @@ import type { ClaimRecord, ClaimRequest, Gone, Notify, ResourceRecord, Unwatch }
 import { admit, type Claim } from "../../core/claim.js";
 import { nowMs } from "../../core/clock.js";
 import { startTimer } from "../../core/timer.js";
-import type { StoredMetadata } from "../../engine-kit/replies.js";
+import { parsed, type StoredMetadata } from "../../engine-kit/replies.js";
 
 /** A claim as the servers list it. */
 export interface ListedClaim {
@@ -10,6 +10,8 @@ export interface ListedClaim {
   readonly weight: number;
   /** `undefined`: another program has made it, and it is exclusive, whatever the capacity. */
   readonly capacity: number | undefined;
+  /** Its process may keep it when no task needs it, and has to be told when another process wants it. */
+  readonly sticky: boolean;
 }
 
 /** How many of these claims, in ticket order, are granted. */
@@ -40,6 +42,22 @@ export function resourceRecord(
   return first && { name: first.name, capacity: capacityOf(listed) ?? first.weight, claims };
 }
 
+// The metadata of a sticky claim is where a try that is refused says that it wanted the lock: there its process watches
+// it, and nothing is left behind when the claim goes.
+
+/** The metadata of that claim as such a try writes it; `undefined` if its process need not be told. */
+export function withWanted(metadata: Buffer): Buffer | undefined {
+  const fields = parsed(metadata.toString());
+  if (typeof fields !== "object" || fields === null) return undefined;
+  if (!("sticky" in fields) || fields.sticky !== true || "wanted" in fields) return undefined;
+  return Buffer.from(JSON.stringify({ ...fields, wanted: true }));
+}
+
+export function saysWanted(metadata: Buffer): boolean {
+  const fields = parsed(metadata.toString());
+  return typeof fields === "object" && fields !== null && "wanted" in fields;
+}
+
 /** A claim that this connection has made, as far as it knows. */
 export abstract class OwnClaim {
   readonly id: string;
@@ -47,6 +65,7 @@ export abstract class OwnClaim {
   readonly capacity: number;
   readonly fixed: boolean;
   readonly minHoldMs: number;
+  readonly sticky: boolean;
   ticket: bigint | undefined;
   grantedAtMs: number | undefined;
   /** It was not granted at once. */
@@ -61,11 +80,17 @@ export abstract class OwnClaim {
   removal: Promise<boolean> | undefined;
   /** The metadata that the servers were last sent. */
   written: Buffer | undefined;
+  /** Ends the watch on the claims ahead of it. */
   stopWatching: () => void = () => {};
+  /** Ends the watch that tells whether another process wants it; `undefined`: there is none. */
+  stopListening: (() => void) | undefined;
+  /** It has told so: renewals say it again. */
+  wanted = false;
   abstract readonly session: { readonly gone: boolean };
 
-  constructor({ id, weight, capacity, fixed, minHoldMs }: ClaimRequest) {
+  constructor({ id, weight, capacity, fixed, minHoldMs, sticky }: ClaimRequest) {
     this.id = id;
+    this.sticky = sticky === true;
     this.weight = weight;
     this.capacity = capacity;
     this.fixed = fixed;
@@ -133,6 +158,7 @@ export class OwnClaims<C extends OwnClaim> {
 
   forget(claim: C): void {
     claim.stopWatching();
+    claim.stopListening?.();
     if (this.has(claim)) this.#byId.delete(claim.id);
     this.#driver.forgotten?.(claim);
   }
@@ -154,6 +180,21 @@ export class OwnClaims<C extends OwnClaim> {
   /** The claim may have been granted: its process should ask. */
   notify({ id }: C): void {
     this.#notify.get(id)?.();
+  }
+
+  /** Another process wants it: its own one is told once. */
+  wanted(claim: C): void {
+    const { id, ticket, stopListening } = claim;
+    if (stopListening === undefined || ticket === undefined) return;
+    stopListening();
+    claim.stopListening = undefined;
+    claim.wanted = true;
+    this.#notify.get(id)?.({ state: "wanted", ticket });
+  }
+
+  /** Whether a claim of another process, or of another connection, is among these. */
+  hasOthers(claims: readonly ListedClaim[]): boolean {
+    return claims.some(({ id }) => !this.#byId.has(id));
   }
 
   /** Forgets a claim that is not there any more, and says why it is gone. */

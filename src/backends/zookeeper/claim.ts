@@ -8,6 +8,7 @@ import { claimNode, encodeName, type ListedNode } from "./keys.js";
 import { type Created, create, ERROR, getData, MODE, multi, remove, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { noticePrefix, type Session } from "./session.js";
+import type { WantedWatch } from "./sticky.js";
 
 export function parentOf(root: string, name: string): string {
   return `${root}/${encodeName(name)}`;
@@ -26,6 +27,8 @@ export class ZooKeeperClaim extends OwnClaim {
   readonly parent: string;
   /** The name of its node, as soon as that is known. */
   node: string | undefined;
+  /** Tells whether another process wants it; `undefined` if it need not be told. */
+  wantedWatch: WantedWatch | undefined;
   readonly #cameMs = nowMs();
   #endsMs = Infinity;
 
@@ -125,8 +128,8 @@ export class CreateClaim {
   }
 
   /** The servers add its sequence to the path. */
-  #node({ parent, id, weight, capacity }: ZooKeeperClaim, value: Buffer) {
-    const path = `${parent}/${claimNode(id, weight, capacity)}`;
+  #node(claim: ZooKeeperClaim, value: Buffer) {
+    const path = `${claim.parent}/${claimNode(claim)}`;
     return create(path, value, this.#settings.acl, MODE.ephemeralSequential);
   }
 

@@ -17,6 +17,7 @@ import { ERROR, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { aheadOf, watchBlockers } from "./queue-view.js";
 import { type Session, Sessions } from "./session.js";
+import { tellWanted, WantedWatch } from "./sticky.js";
 
 /**
  * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot lock it
@@ -106,6 +107,24 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     claim.session.client.send(setData(claim.path, claim.written)).catch(() => undefined);
   }
 
+  async listen(claim: ZooKeeperClaim, onWanted: () => void): Promise<(() => void) | undefined> {
+    const watch = new WantedWatch(claim, this.claims, onWanted);
+    const wanted = await watch.look().catch(() => true);
+    if (wanted) {
+      watch.stop();
+      return undefined;
+    }
+    claim.wantedWatch = watch;
+    return () => {
+      claim.wantedWatch = undefined;
+      watch.stop();
+    };
+  }
+
+  tellWanted({ node }: ListedNode, { session, parent }: ZooKeeperClaim): Promise<void> {
+    return tellWanted(session, `${parent}/${node}`);
+  }
+
   async isThere({ session, path }: ZooKeeperClaim): Promise<boolean> {
     return (await session.look()).has(path);
   }
@@ -144,24 +163,29 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     if (session.gone) return claims.goneAfter(claim);
     // A granted claim stays granted, so only waiters have to ask which claims are ahead.
     const reading = claim.grantedAtMs === undefined ? session.queues.read(claim.parent) : undefined;
-    const [there, listed] = await Promise.all([session.look(), reading]);
+    const [there, listed, wanted] = await Promise.all([
+      session.look(),
+      reading,
+      claim.wantedWatch?.isWanted(),
+    ]);
     const ahead = listed === undefined ? [] : this.#aheadOf(claim, listed);
     if (!there.has(claim.path) || ahead === undefined) return claims.goneAfter(claim);
     const remainingMs = claim.remainingMs(askedMs, listed === undefined ? Infinity : request.ttlMs);
-    return renewalOf(claim, ahead, remainingMs);
+    return renewalOf(claim, ahead, remainingMs, wanted);
   }
 
   #readNotices(session: Session): void {
     this.#goneReasons.read(session).catch(() => undefined);
   }
 
-  /** Claims that could not be removed are removed now; and the waiters ask again, because the watches are gone. */
+  /** Claims that could not be removed are removed now; and all others look again, because the watches are gone. */
   #reattached(session: Session): void {
     const { claims } = this;
     this.#readNotices(session);
     for (const claim of claims.of(session)) {
       if (claim.unwanted) claims.remove(claim).catch(() => undefined);
       else if (claim.grantedAtMs === undefined) claims.notify(claim);
+      else claim.wantedWatch?.lookAgain();
     }
   }
 

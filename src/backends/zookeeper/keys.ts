@@ -1,8 +1,10 @@
+import type { ClaimRequest } from "../../core/backend.js";
 import { WHOLE } from "../../core/claim.js";
 import type { ListedClaim } from "../session-queue/claims.js";
 
 // Nodes, below the root that the options give:
-//   <name>/_c_<claim id>-<weight>of<capacity>-lock-<sequence>   a claim, ephemeral, below a container
+//   <name>/_c_<claim id>-<weight>of<capacity>-lock-<sequence>   a claim, ephemeral, below a container; `s` follows the
+//                                                              capacity if it is sticky
 //   <name>/<anything else with a sequence>                      a claim of another program, exclusive, if ephemeral
 //   %session-<id>, %bell-<id>                                    see session.ts
 //   %cells/<number>/<name>                                       a cell
@@ -38,8 +40,13 @@ export function decodeName(node: string): string | undefined {
 }
 
 /** What a claim's node is called, without its sequence. */
-export function claimNode(id: string, weight: number, capacity: number): string {
-  return `_c_${id}-${weight}of${capacity}-lock-`;
+export function claimNode({
+  id,
+  weight,
+  capacity,
+  sticky,
+}: Pick<ClaimRequest, "id" | "weight" | "capacity" | "sticky">): string {
+  return `_c_${id}-${weight}of${capacity}${sticky ? "s" : ""}-lock-`;
 }
 
 /** A claim as the name of its node tells it. */
@@ -49,7 +56,7 @@ export interface ListedNode extends ListedClaim {
 }
 
 const LAST_NUMBER = 2 ** 31 - 1;
-const OURS = /^_c_(.+)-(\d+)of(\d+)-lock-(-?\d{9,10})$/;
+const OURS = /^_c_(.+)-(\d+)of(\d+)(s?)-lock-(-?\d{9,10})$/;
 /** Ten digits; a minus counts as one of them, except before the longest. One that follows `lock-` is a minus. */
 const OF_OTHERS = /(?:lock-|(?<=-))(-\d{9,10})$|(?:^|\D)(\d{10})$/;
 
@@ -68,11 +75,12 @@ export function numbersAreUsedUp(claims: readonly ListedNode[]): boolean {
 }
 
 function readClaim(node: string): ListedNode | undefined {
-  const [, id, weight, capacity, sequence] = OURS.exec(node) ?? [];
+  const [, id, weight, capacity, mark, sequence] = OURS.exec(node) ?? [];
   if (id !== undefined) {
-    return { node, id, sequence: Number(sequence), weight: Number(weight), capacity: Number(capacity) };
+    const numbers = { sequence: Number(sequence), weight: Number(weight), capacity: Number(capacity) };
+    return { node, id, ...numbers, sticky: mark === "s" };
   }
   const [, negative, theirs = negative] = OF_OTHERS.exec(node) ?? [];
   if (theirs === undefined) return undefined;
-  return { node, id: node, sequence: Number(theirs), weight: WHOLE, capacity: undefined };
+  return { node, id: node, sequence: Number(theirs), weight: WHOLE, capacity: undefined, sticky: false };
 }

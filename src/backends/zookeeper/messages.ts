@@ -143,11 +143,11 @@ export function getData(path: string, watch = false): Request<{ data: Buffer; st
   };
 }
 
-export function getChildren(path: string): Request<string[]> {
+export function getChildren(path: string, watch = false): Request<string[]> {
   return {
     op: OP.getChildren,
     writes: false,
-    write: (to) => void to.text(path).bool(false),
+    write: (to) => void to.text(path).bool(watch),
     read: (from) => from.texts(),
   };
 }

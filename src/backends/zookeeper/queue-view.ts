@@ -39,14 +39,19 @@ export class QueueViews {
     return queue;
   }
 
+  /** Tells of the next claim that comes or goes there. */
+  watched(parent: string): Promise<readonly ListedNode[]> {
+    return this.#list(parent, true);
+  }
+
   #start(parent: string): Promise<readonly ListedNode[]> {
     const reading = this.#list(parent).finally(() => this.#running.delete(parent));
     this.#running.set(parent, reading);
     return reading;
   }
 
-  async #list(parent: string): Promise<readonly ListedNode[]> {
-    const nodes = await this.#session.client.send(getChildren(parent)).catch(unless(ERROR.noNode));
+  async #list(parent: string, watch = false): Promise<readonly ListedNode[]> {
+    const nodes = await this.#session.client.send(getChildren(parent, watch)).catch(unless(ERROR.noNode));
     const claims = readClaims(nodes ?? []);
     return numbersAreUsedUp(claims) ? this.#byCreation(parent, claims) : claims;
   }

@@ -40,7 +40,6 @@ export function etcdHarness(server: { readonly url: string }): Harness {
       },
     },
     crowd: { waiters: 200, why: "each grant is three requests, of which each is a write to the disks" },
-    sticky: { skip: "a holder is not told yet that another process waits" },
   };
 }
 

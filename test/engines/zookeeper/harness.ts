@@ -47,6 +47,5 @@ export function zookeeperHarness(server: { readonly url: string }): Harness {
       },
     },
     crowd: { waiters: 300, why: "each grant is several requests, of which each is a write to the disks" },
-    sticky: { skip: "a holder is not told yet that another process waits" },
   };
 }

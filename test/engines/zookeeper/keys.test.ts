@@ -62,9 +62,18 @@ describe("names", () => {
 
 describe("claims", () => {
   test("the name of a node says all that the rule needs", () => {
-    expect(readClaims([`${claimNode("a-b_C", 2, 5)}0000000007`])).toEqual([
-      { node: "_c_a-b_C-2of5-lock-0000000007", id: "a-b_C", sequence: 7, weight: 2, capacity: 5 },
+    expect(readClaims([`${claimNode({ id: "a-b_C", weight: 2, capacity: 5 })}0000000007`])).toEqual([
+      {
+        node: "_c_a-b_C-2of5-lock-0000000007",
+        id: "a-b_C",
+        sequence: 7,
+        weight: 2,
+        capacity: 5,
+        sticky: false,
+      },
     ]);
+    const node = `${claimNode({ id: "a", weight: WHOLE, capacity: WHOLE, sticky: true })}0000000007`;
+    expect(readClaims([node])).toMatchObject([{ id: "a", weight: WHOLE, capacity: WHOLE, sticky: true }]);
   });
 
   test.each([
@@ -78,7 +87,8 @@ describe("claims", () => {
     ["x--2147483648", -2147483648],
     ["0000000012", 12],
   ])("a stranger's %s is exclusive, and has the number %i", (node, sequence) => {
-    expect(readClaims([node])).toEqual([{ node, id: node, sequence, weight: WHOLE, capacity: undefined }]);
+    const theirs = { node, id: node, sequence, weight: WHOLE, capacity: undefined, sticky: false };
+    expect(readClaims([node])).toEqual([theirs]);
   });
 
   test.each(["data", "lock-", "x-123", "x-00000000123"])("%s is no claim", (node) => {
