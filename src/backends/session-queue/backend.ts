@@ -55,18 +55,21 @@ export interface Blockers<L extends ListedClaim> {
   readonly unwatch: () => void;
 }
 
-/** What differs between the engines while a claim lives; `ClaimDriver`: when it ends. */
+/**
+ * What differs between the engines while a claim lives; `ClaimDriver`: when it ends. What can be known without a request
+ * is answered without a promise: a free lock goes through all of this.
+ */
 export interface QueueDriver<C extends OwnClaim, L extends ListedClaim> extends ClaimDriver<C> {
   readonly claims: OwnClaims<C>;
   /** A claim for this request, on a session that lasts long enough; it is not sent yet. */
-  prepare(request: ClaimRequest): Promise<C>;
+  prepare(request: ClaimRequest): C | Promise<C>;
   enter(claim: C, request: ClaimRequest, attempt: number): Promise<Entry<L>>;
   /** Looks at the queue, and writes the metadata if it has changed; `undefined` if the claim is not there. */
   look(claim: C, request: ClaimRequest): Promise<Look<L> | undefined>;
   /** The claims that are in the way; with `notify` it is called when one of them leaves, or has left already. */
   blockers(claim: C, ahead: readonly L[], notify?: () => void): Blockers<L> | Promise<Blockers<L>>;
   /** The first granted answer: a fixed or a minimal time begins. `false`: the claim has changed, look again. */
-  grant(claim: C, request: ClaimRequest, look: Look<L>): Promise<boolean>;
+  grant(claim: C, request: ClaimRequest, look: Look<L>): boolean | Promise<boolean>;
   /**
    * For a sticky claim that was granted at once: from its ticket on `onWanted` is called when a claim of another process
    * comes behind it, or a try of one is refused. `undefined`: it is wanted already, or no watch stands in time.
@@ -132,7 +135,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
     return this.#parts.client?.();
   }
 
-  async claim(request: ClaimRequest): Promise<Answer> {
+  claim(request: ClaimRequest): Promise<Answer> {
     const askedMs = nowMs();
     return this.#onNextSession(() => this.#claim(request, askedMs));
   }
@@ -190,7 +193,8 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   async #enter(request: ClaimRequest, askedMs: number): Promise<Answer> {
     const { name } = request;
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const claim = await this.#claimFor(request);
+      const preparing = this.#claimFor(request);
+      const claim = preparing instanceof Promise ? await preparing : preparing;
       const entry = await this.#driver.enter(claim, request, attempt);
       if (entry.state === "raced") continue;
       if (entry.state === "known") return this.#ask(request, claim, askedMs);
@@ -199,7 +203,8 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
         this.#claims.forget(claim);
         return entry;
       }
-      const refusal = await refusalOf(this.#driver, claim, request, entry.ahead);
+      const judging = refusalOf(this.#driver, claim, request, entry.ahead);
+      const refusal = judging instanceof Promise ? await judging : judging;
       if (refusal === undefined) return this.#answer(request, claim, entry, askedMs);
       await this.#claims.release(claim);
       return refusal;
@@ -207,12 +212,15 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
     throw backendError(`"${name}" changes too fast to enter its queue.`, { name, retryable: true });
   }
 
-  async #claimFor(request: ClaimRequest): Promise<C> {
+  #claimFor(request: ClaimRequest): C | Promise<C> {
     const known = this.#claims.get(request.id);
     if (known !== undefined && !known.session.gone) return known;
-    const claim = await this.#driver.prepare(request);
-    this.#claims.add(claim);
-    return claim;
+    const add = (claim: C) => {
+      this.#claims.add(claim);
+      return claim;
+    };
+    const prepared = this.#driver.prepare(request);
+    return prepared instanceof Promise ? prepared.then(add) : add(prepared);
   }
 
   async #ask(request: ClaimRequest, claim: C, askedMs: number): Promise<Answer> {
@@ -226,9 +234,8 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   async #answer(request: ClaimRequest, claim: C, look: Look<L>, askedMs: number): Promise<Answer> {
     const { ticket = 0n } = claim;
     claim.stopWatching();
-    const { blockers, unwatch } = await this.#driver.blockers(claim, look.ahead, () =>
-      this.#claims.notify(claim),
-    );
+    const finding = this.#driver.blockers(claim, look.ahead, () => this.#claims.notify(claim));
+    const { blockers, unwatch } = finding instanceof Promise ? await finding : finding;
     if (this.#claims.has(claim)) claim.stopWatching = unwatch;
     else unwatch(); // It was taken away meanwhile.
     if (blockers.length > 0) {
@@ -238,7 +245,9 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
     }
     if (claim.grantedAtMs !== undefined)
       return { state: "granted", ticket, remainingMs: claim.remainingMs(askedMs) };
-    if (!(await this.#driver.grant(claim, request, look))) return this.#ask(request, claim, askedMs);
+    const granting = this.#driver.grant(claim, request, look);
+    const granted = granting instanceof Promise ? await granting : granting;
+    if (!granted) return this.#ask(request, claim, askedMs);
     const tells = claim.sticky && !claim.waited && (await this.#listen(claim));
     const answer = { state: "granted", ticket, remainingMs: claim.remainingMs(askedMs) } as const;
     return tells ? { ...answer, tells } : answer;
@@ -261,15 +270,24 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
 }
 
 /** Why a claim with these ahead of it cannot stay, if so. */
-export async function refusalOf<C extends OwnClaim, L extends ListedClaim>(
+export function refusalOf<C extends OwnClaim, L extends ListedClaim>(
+  driver: Pick<QueueDriver<C, L>, "blockers" | "tellWanted">,
+  claim: C,
+  request: ClaimRequest,
+  ahead: readonly L[],
+): Refusal | Promise<Refusal | undefined> | undefined {
+  const inForce = capacityOf(ahead) ?? claim.capacity;
+  if (inForce !== claim.capacity) return { state: "capacity-mismatch", capacity: inForce };
+  if (request.queue && request.maxWaiters === undefined) return undefined;
+  return refusalBehind(driver, claim, request, ahead);
+}
+
+async function refusalBehind<C extends OwnClaim, L extends ListedClaim>(
   driver: Pick<QueueDriver<C, L>, "blockers" | "tellWanted">,
   claim: C,
   { queue, maxWaiters }: ClaimRequest,
   ahead: readonly L[],
 ): Promise<Refusal | undefined> {
-  const inForce = capacityOf(ahead) ?? claim.capacity;
-  if (inForce !== claim.capacity) return { state: "capacity-mismatch", capacity: inForce };
-  if (queue && maxWaiters === undefined) return undefined;
   const { blockers } = await driver.blockers(claim, ahead);
   if (blockers.length === 0) return undefined;
   const waiters = ahead.length - grantedOf(ahead, claim.capacity);

@@ -85,7 +85,8 @@ export class CreateClaim {
   /** Creates the node, and reads the queue after it: two requests that are sent together. */
   async create(claim: ZooKeeperClaim, value: Buffer): Promise<readonly ListedNode[]> {
     const { session, parent } = claim;
-    await session.prepare();
+    const preparing = session.prepare();
+    if (preparing !== undefined) await preparing;
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       // Until it is answered it may come true, and if it is never answered, it may have.
       claim.doubtful = true;

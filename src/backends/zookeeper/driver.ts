@@ -25,6 +25,8 @@ import { tellWanted, WantedWatch } from "./sticky.js";
  */
 const SHOWN_AFTER_MS = 100;
 
+const NO_BLOCKERS: Blockers<never> = { blockers: [], unwatch: () => {} };
+
 /** How the claims of one connection are made, looked at, granted, kept and removed on ZooKeeper. */
 export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> {
   readonly root: string;
@@ -43,8 +45,11 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     });
   }
 
-  async prepare(request: ClaimRequest): Promise<ZooKeeperClaim> {
-    return new ZooKeeperClaim(this.root, request, await this.sessions.lasting(sessionFor(request)));
+  prepare(request: ClaimRequest): ZooKeeperClaim | Promise<ZooKeeperClaim> {
+    const claimOn = (session: Session) => new ZooKeeperClaim(this.root, request, session);
+    const lastsMs = sessionFor(request);
+    const session = this.sessions.opened(lastsMs);
+    return session === undefined ? this.sessions.lasting(lastsMs).then(claimOn) : claimOn(session);
   }
 
   /** A claim that only tries, or that is limited by `maxWaiters`, looks before and after it is made. */
@@ -85,19 +90,26 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     claim: ZooKeeperClaim,
     ahead: readonly ListedNode[],
     notify?: () => void,
-  ): Promise<Blockers<ListedNode>> {
+  ): Blockers<ListedNode> | Promise<Blockers<ListedNode>> {
+    if (ahead.length === 0) return NO_BLOCKERS;
     return watchBlockers(claim.session, claim, ahead, notify);
   }
 
-  async grant(claim: ZooKeeperClaim, request: ClaimRequest): Promise<true> {
+  grant(claim: ZooKeeperClaim, request: ClaimRequest): true | Promise<true> {
     const { session, waited, fixed, minHoldMs } = claim;
-    const { trustedUntilMs, timeoutMs } = session.client;
-    const ownClock = fixed || minHoldMs > 0;
     // A claim that is granted at once was just written; one that waited may have to rely on an old write.
-    if (waited && (ownClock || trustedUntilMs - nowMs() < timeoutMs / 3)) await session.beat();
-    claim.grant(request.ttlMs);
-    if (waited) this.claims.timers.later(SHOWN_AFTER_MS, () => this.#showGrant(claim, request));
-    return true;
+    if (!waited) {
+      claim.grant(request.ttlMs);
+      return true;
+    }
+    const grant = (): true => {
+      claim.grant(request.ttlMs);
+      this.claims.timers.later(SHOWN_AFTER_MS, () => this.#showGrant(claim, request));
+      return true;
+    };
+    const { trustedUntilMs, timeoutMs } = session.client;
+    const relies = !fixed && minHoldMs === 0 && trustedUntilMs - nowMs() >= timeoutMs / 3;
+    return relies ? grant() : session.beat().then(grant);
   }
 
   #showGrant(claim: ZooKeeperClaim, request: ClaimRequest): void {

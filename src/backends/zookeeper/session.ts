@@ -43,6 +43,7 @@ export class Session {
   readonly #acl: ZooKeeperSettings["acl"];
   readonly #onNotice: () => void;
   #prepared: Promise<void> | undefined;
+  #isPrepared = false;
   #looking: Promise<ReadonlySet<string>> | undefined;
   #beating: Promise<unknown> | undefined;
 
@@ -69,13 +70,19 @@ export class Session {
   }
 
   /** Its own nodes are there. A session that only reads does not need them. */
-  prepare(): Promise<void> {
+  prepare(): Promise<void> | undefined {
+    if (this.#isPrepared) return undefined;
     if (this.#prepared === undefined) {
       const preparing = this.#prepare();
       this.#prepared = preparing;
-      preparing.catch(() => {
-        if (this.#prepared === preparing) this.#prepared = undefined;
-      });
+      preparing.then(
+        () => {
+          if (this.#prepared === preparing) this.#isPrepared = true;
+        },
+        () => {
+          if (this.#prepared === preparing) this.#prepared = undefined;
+        },
+      );
     }
     return this.#prepared;
   }
@@ -144,6 +151,7 @@ export class Session {
     if (written !== undefined) return written;
     // Another client has deleted it; why is not ours to guess, but we have to write somewhere.
     this.#prepared = undefined;
+    this.#isPrepared = false;
     await this.prepare();
     return undefined;
   }
@@ -204,6 +212,17 @@ export class Sessions {
   async any(): Promise<Session> {
     const { ttlMs } = this.#settings;
     return this.live[0] ?? (await (ttlMs === undefined ? this.#get(DEFAULT_MS) : this.lasting(ttlMs)));
+  }
+
+  /** The same without waiting, if it is there. */
+  opened(timeoutMs: number): Session | undefined {
+    const wantedMs = this.#allowed(timeoutMs);
+    for (const { session } of this.#opened) {
+      if (session === undefined || session.gone) continue;
+      const lastsMs = session.client.timeoutMs;
+      if (lastsMs >= Math.max(timeoutMs, wantedMs) && lastsMs <= wantedMs * SHARED_UP_TO) return session;
+    }
+    return undefined;
   }
 
   /** One that outlives a crash by that time, and not by much more, unless the servers want it longer. */
