@@ -172,7 +172,7 @@ export const ENSEMBLE_BUGS: readonly Bug[] = [
   {
     name: "etcd: renewals do not say that a sticky claim is wanted",
     edits: [
-      { file: "backends/session-queue/backend.js", find: "wanted || claim.wanted ?", replace: "false ?" },
+      { file: "backends/session-queue/backend.js", find: "return wanted ?", replace: "return false ?" },
     ],
     caughtBy: [ETCD, "with all notifications lost, a renewal says that others wait"],
   },

@@ -18,7 +18,7 @@ import { MOST_QUESTIONS } from "./messages.js";
 import type { EtcdSettings } from "./options.js";
 import { EtcdRpc } from "./rpc.js";
 import { type Session, Sessions, textOf } from "./session.js";
-import { isWanted, listen, tellWanted } from "./sticky.js";
+import { listen, tellWanted } from "./sticky.js";
 import { Watcher } from "./watcher.js";
 
 const SHORTEST_RETRY_MS = 500;
@@ -202,7 +202,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       if (claim.ownLease !== undefined)
         renewals.set(claim, { state: "held", remainingMs: claim.remainingMs() });
       else if (!keys.has(textOf(claim.key))) continue;
-      else if (claim.grantedAtMs === undefined || claim.stopListening !== undefined) open.push(claim);
+      else if (claim.grantedAtMs === undefined || claim.sticky) open.push(claim);
       else renewals.set(claim, renewalOf(claim, [], remainingMs));
     }
     for (let from = 0; from < open.length; from += MOST_QUESTIONS) {
@@ -214,7 +214,7 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       const { responses } = await this.rpc.txn({ success: some.map(({ question }) => question) });
       for (const [index, { claim, isHeld }] of some.entries()) {
         const claims = claim.queue.read(responses[index]?.response_range);
-        const wanted = isHeld && isWanted(this, claim, claims);
+        const wanted = isHeld && claims.length > 1;
         const ahead = isHeld ? [] : claims;
         renewals.set(claim, renewalOf(claim, ahead, remainingMs, wanted));
       }
@@ -227,12 +227,12 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
     const { key, ticket = 0n } = claim;
     const back = !claim.fixed && claim.remainingMs() <= ttlMs;
     const session = back ? await this.#lasting(ttlMs) : undefined;
-    const { succeeded } = await this.rpc.txn({
+    const value = claim.written ?? Buffer.alloc(0);
+    const move = session && { request_put: { key, value, lease: session.lease } };
+    const look = claim.sticky ? { request_range: claim.queue.firstTwo() } : undefined;
+    const { succeeded, responses } = await this.rpc.txn({
       compare: [isStill(key, ticket)],
-      success:
-        session === undefined
-          ? []
-          : [{ request_put: { key, value: claim.written ?? Buffer.alloc(0), lease: session.lease } }],
+      success: [move, look].filter((part) => part !== undefined),
     });
     if (!succeeded) return this.claims.goneAfter(claim);
     if (session !== undefined) {
@@ -240,7 +240,8 @@ export class EtcdDriver implements QueueDriver<EtcdClaim, ListedKey> {
       claim.madeMs = nowMs();
       claim.ownLease = undefined;
     }
-    return { state: "held", remainingMs: claim.remainingMs() };
+    const claims = look === undefined ? [] : claim.queue.read(responses.at(-1)?.response_range);
+    return renewalOf(claim, [], claim.remainingMs(), claims.length > 1);
   }
 
   /** If this process ends right after the move, the claim must stay for as long as its own lease would have lasted. */

@@ -120,9 +120,9 @@ export class QueueKeys {
     return { ...this.all(), limit: 1 };
   }
 
-  /** The first with its metadata, and the one behind it. */
+  /** The first, and the one behind it. */
   firstTwo(): RangeRequest {
-    return { ...this.all(), keys_only: false, limit: 2 };
+    return { ...this.all(), limit: 2 };
   }
 
   /** The newest and the one before it: all that an exclusive claim needs that was just made. */

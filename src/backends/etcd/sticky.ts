@@ -40,16 +40,9 @@ export async function listen(
   return undefined;
 }
 
-/** What its own connection writes, at the same name or to the key itself, wants nothing of it. */
-function isWantedBy({ root, claims }: EtcdDriver, { key }: EtcdClaim, kv: KeyValue): boolean {
-  if (kv.key.equals(key)) return saysWanted(kv.value);
-  const other = readClaimKey(root, kv);
-  return other !== undefined && claims.hasOthers([other]);
-}
-
-/** The same for a renewal, which reads the first two claims. */
-export function isWanted(driver: EtcdDriver, claim: EtcdClaim, first: readonly ListedKey[]): boolean {
-  return first.some(({ kv }) => isWantedBy(driver, claim, kv));
+/** What its own process writes to the key of the claim wants nothing of it. */
+function isWantedBy({ root }: EtcdDriver, { key }: EtcdClaim, kv: KeyValue): boolean {
+  return kv.key.equals(key) ? saysWanted(kv.value) : readClaimKey(root, kv) !== undefined;
 }
 
 /** Unless it was told already, or its claim changes at the same time, again and again. */

@@ -224,6 +224,7 @@ export class SessionBackend<C extends OwnClaim, L extends ListedClaim> implement
   }
 
   async #ask(request: ClaimRequest, claim: C, askedMs: number): Promise<Answer> {
+    claim.sticky = request.sticky === true;
     const look = await this.#driver.look(claim, request);
     if (look !== undefined) return this.#answer(request, claim, look, askedMs);
     if (request.ticket !== undefined) return this.#claims.goneAfter(claim);
@@ -298,7 +299,7 @@ async function refusalBehind<C extends OwnClaim, L extends ListedClaim>(
   return queue ? { state: "queue-full", waiters } : { state: "refused" };
 }
 
-/** The answer to a claim that is still there, with these ahead of it; `wanted`: as was just seen. */
+/** The answer to a claim that is still there, with these ahead of it; `wanted`: it is sticky, and others are behind it. */
 export function renewalOf(
   claim: OwnClaim,
   ahead: readonly ListedClaim[],
@@ -308,7 +309,7 @@ export function renewalOf(
   if (worthWatching(ahead, claim.weight, claim.capacity).length > 0)
     return { state: "waiting", remainingMs, changeInMs: Infinity };
   const held = { state: "held", remainingMs } as const;
-  return wanted || claim.wanted ? { ...held, wanted: true } : held;
+  return wanted ? { ...held, wanted } : held;
 }
 
 /** A failure that concerns one claim does not hide the answers of the others. */

@@ -65,7 +65,8 @@ export abstract class OwnClaim {
   readonly capacity: number;
   readonly fixed: boolean;
   readonly minHoldMs: number;
-  readonly sticky: boolean;
+  /** As it was last asked for. */
+  sticky: boolean;
   ticket: bigint | undefined;
   grantedAtMs: number | undefined;
   /** It was not granted at once. */
@@ -84,8 +85,6 @@ export abstract class OwnClaim {
   stopWatching: () => void = () => {};
   /** Ends the watch that tells whether another process wants it; `undefined`: there is none. */
   stopListening: (() => void) | undefined;
-  /** It has told so: renewals say it again. */
-  wanted = false;
   abstract readonly session: { readonly gone: boolean };
 
   constructor({ id, weight, capacity, fixed, minHoldMs, sticky }: ClaimRequest) {
@@ -188,13 +187,7 @@ export class OwnClaims<C extends OwnClaim> {
     if (stopListening === undefined || ticket === undefined) return;
     stopListening();
     claim.stopListening = undefined;
-    claim.wanted = true;
     this.#notify.get(id)?.({ state: "wanted", ticket });
-  }
-
-  /** Whether a claim of another process, or of another connection, is among these. */
-  hasOthers(claims: readonly ListedClaim[]): boolean {
-    return claims.some(({ id }) => !this.#byId.has(id));
   }
 
   /** Forgets a claim that is not there any more, and says why it is gone. */

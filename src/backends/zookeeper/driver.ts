@@ -17,7 +17,7 @@ import { ERROR, setData } from "./messages.js";
 import type { ZooKeeperSettings } from "./options.js";
 import { aheadOf, watchBlockers } from "./queue-view.js";
 import { type Session, Sessions } from "./session.js";
-import { tellWanted, WantedWatch } from "./sticky.js";
+import { hasClaimsBehind, tellWanted, WantedWatch } from "./sticky.js";
 
 /**
  * Since when a lock is held is written down for people to see, but only if it is held for some time: on a hot lock it
@@ -120,7 +120,7 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
   }
 
   async listen(claim: ZooKeeperClaim, onWanted: () => void): Promise<(() => void) | undefined> {
-    const watch = new WantedWatch(claim, this.claims, onWanted);
+    const watch = new WantedWatch(claim, onWanted);
     const wanted = await watch.look().catch(() => true);
     if (wanted) {
       watch.stop();
@@ -173,16 +173,14 @@ export class ZooKeeperDriver implements QueueDriver<ZooKeeperClaim, ListedNode> 
     if (claim === undefined) return this.goneOf(request.id);
     const { session } = claim;
     if (session.gone) return claims.goneAfter(claim);
-    // A granted claim stays granted, so only waiters have to ask which claims are ahead.
-    const reading = claim.grantedAtMs === undefined ? session.queues.read(claim.parent) : undefined;
-    const [there, listed, wanted] = await Promise.all([
-      session.look(),
-      reading,
-      claim.wantedWatch?.isWanted(),
-    ]);
-    const ahead = listed === undefined ? [] : this.#aheadOf(claim, listed);
+    // A granted claim stays granted, so only waiters have to ask which claims are ahead, and sticky ones which are behind.
+    const isHeld = claim.grantedAtMs !== undefined;
+    const reading = isHeld && !claim.sticky ? undefined : session.queues.read(claim.parent);
+    const [there, listed] = await Promise.all([session.look(), reading]);
+    const ahead = isHeld || listed === undefined ? [] : this.#aheadOf(claim, listed);
     if (!there.has(claim.path) || ahead === undefined) return claims.goneAfter(claim);
-    const remainingMs = claim.remainingMs(askedMs, listed === undefined ? Infinity : request.ttlMs);
+    const remainingMs = claim.remainingMs(askedMs, isHeld ? Infinity : request.ttlMs);
+    const wanted = isHeld && listed !== undefined && hasClaimsBehind(listed, claim);
     return renewalOf(claim, ahead, remainingMs, wanted);
   }
 

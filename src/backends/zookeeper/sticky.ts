@@ -1,4 +1,4 @@
-import { type OwnClaims, saysWanted, withWanted } from "../session-queue/claims.js";
+import { saysWanted, withWanted } from "../session-queue/claims.js";
 import type { ZooKeeperClaim } from "./claim.js";
 import { unless } from "./errors.js";
 import type { ListedNode } from "./keys.js";
@@ -12,24 +12,24 @@ const MOST_ATTEMPTS = 3;
 
 export class WantedWatch {
   readonly #claim: ZooKeeperClaim;
-  readonly #claims: OwnClaims<ZooKeeperClaim>;
   readonly #onWanted: () => void;
   #stops: readonly (() => void)[] = [];
   #stopped = false;
 
-  constructor(claim: ZooKeeperClaim, claims: OwnClaims<ZooKeeperClaim>, onWanted: () => void) {
+  constructor(claim: ZooKeeperClaim, onWanted: () => void) {
     this.#claim = claim;
-    this.#claims = claims;
     this.#onWanted = onWanted;
   }
 
-  /** Sets the watches, and says whether it is wanted already. */
-  look(): Promise<boolean> {
+  /** Sets the watches, and says whether it is wanted already. What its own process writes to the node wants nothing. */
+  async look(): Promise<boolean> {
     const { session, parent, path } = this.#claim;
     this.#unwatch();
     const again = () => this.lookAgain();
     this.#stops = [parent, path].map((watched) => session.client.watch(watched, again));
-    return this.#read(session.queues.watched(parent), true);
+    const [queue, own] = await Promise.all([session.queues.watched(parent), session.find(path, true)]);
+    // If its node is gone, a renewal tells why.
+    return own !== undefined && (saysWanted(own.data) || hasClaimsBehind(queue, this.#claim));
   }
 
   /** Something has changed, or the watches are gone with their connection. */
@@ -42,29 +42,18 @@ export class WantedWatch {
     );
   }
 
-  /** For a renewal, without the watches. */
-  isWanted(): Promise<boolean> {
-    const { session, parent } = this.#claim;
-    return this.#read(session.queues.read(parent), false);
-  }
-
   stop(): void {
     this.#stopped = true;
     this.#unwatch();
   }
 
-  /** What its own connection does at that name wants nothing of it. If its node is gone, a renewal tells why. */
-  async #read(reading: Promise<readonly ListedNode[]>, watch: boolean): Promise<boolean> {
-    const { session, path, node } = this.#claim;
-    const [queue, own] = await Promise.all([reading, session.find(path, watch)]);
-    if (own === undefined) return false;
-    const at = queue.findIndex((claim) => claim.node === node);
-    return saysWanted(own.data) || this.#claims.hasOthers(queue.slice(at + 1));
-  }
-
   #unwatch(): void {
     for (const stop of this.#stops) stop();
   }
+}
+
+export function hasClaimsBehind(queue: readonly ListedNode[], { node }: ZooKeeperClaim): boolean {
+  return queue.length > 1 && queue.at(-1)?.node !== node;
 }
 
 /** Unless it was told already, or its node changes at the same time, again and again. */
