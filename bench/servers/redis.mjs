@@ -16,12 +16,29 @@ export async function startRedis() {
     url: `redis://127.0.0.1:${port}`,
     port,
     client,
+    version: async () => /redis_version:(\S+)/.exec(await client.info("server"))[1],
+    /** The microseconds of CPU that it has used so far, and how often each command was called. */
+    async counters() {
+      const [cpu, stats] = await Promise.all([client.info("cpu"), client.info("commandstats")]);
+      const used = (kind) => Number(new RegExp(`used_cpu_${kind}:(\\S+)`).exec(cpu)[1]) * 1e6;
+      const commands = stats.matchAll(/^cmdstat_(\w+):calls=(\d+),usec=(\d+)/gm);
+      return {
+        cpuUs: used("user") + used("sys"),
+        calls: Object.fromEntries(Array.from(commands, ([, name, calls]) => [name, Number(calls)])),
+      };
+    },
     async stop() {
       client.disconnect();
       child.kill();
       await new Promise((resolve) => child.once("exit", resolve));
     },
   };
+}
+
+/** What a server has done between two readings of its counters, for a library that sends these commands. */
+export function between(before, after, commands) {
+  const sum = ({ calls }) => commands.reduce((total, name) => total + (calls[name] ?? 0), 0);
+  return { cpuUs: after.cpuUs - before.cpuUs, requests: sum(after) - sum(before) };
 }
 
 export async function freePort() {

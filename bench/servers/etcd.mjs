@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "./server.mjs";
+import { freePort } from "./redis.mjs";
 
 /** An etcd of our own, on the disk that every write waits for. */
 export async function startEtcd() {
@@ -21,6 +21,7 @@ export async function startEtcd() {
   while (!(await isUp())) await new Promise((resolve) => setTimeout(resolve, 50));
   return {
     url: `etcd://127.0.0.1:${port}`,
+    version: async () => (await (await fetch(`${url}/version`)).json()).etcdserver,
     /** The messages that it has received so far. */
     async received() {
       const metrics = await (await fetch(`${url}/metrics`)).text();

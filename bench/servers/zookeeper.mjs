@@ -1,10 +1,12 @@
 import { execFile, spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import { freePort } from "./redis.mjs";
 
 const run = promisify(execFile);
 const JARS = "/usr/share/java";
@@ -21,6 +23,7 @@ const SERVER = classPath(
   "snappy-java",
   ...NETTY,
 );
+const CURATOR_BENCH = fileURLToPath(new URL("./CuratorBench.java", import.meta.url));
 const CURATOR = `${SERVER}:${classPath("curator-recipes", "curator-framework", "curator-client", "guava")}`;
 
 /** A ZooKeeper of our own with its usual settings, and Curator beside it. */
@@ -37,8 +40,6 @@ export async function startZooKeeper() {
   await writeFile(join(folder, "zoo.cfg"), [...config, ...more].join("\n"));
   const main = ["-Xmx512m", "-cp", SERVER, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"];
   const child = spawn("java", main, { cwd: folder, stdio: "ignore" });
-  const source = fileURLToPath(new URL("./CuratorBench.java", import.meta.url));
-  await run("javac", ["-cp", CURATOR, "-d", folder, source]);
   while (!(await ask(port, "srvr").catch(() => "")).includes("Mode:"))
     await new Promise((r) => setTimeout(r, 50));
   return {
@@ -47,10 +48,26 @@ export async function startZooKeeper() {
     async received() {
       return Number(/^Received: (\d+)/m.exec(await ask(port, "srvr"))[1]);
     },
-    /** Cycles a second of Curator's mutex. */
-    async curator(threads, cycles) {
-      const args = ["-cp", `${CURATOR}:${folder}`, "CuratorBench", `127.0.0.1:${port}`, threads, cycles];
-      return Number((await run("java", args.map(String))).stdout);
+    async version() {
+      return /^Zookeeper version: ([\d.]+)/m.exec(await ask(port, "srvr"))[1];
+    },
+    /** Curator's mutex in a process of its own, which stays, so that its code is compiled when it counts. */
+    async startCurator() {
+      await run("javac", ["-cp", CURATOR, "-d", folder, CURATOR_BENCH]);
+      const args = ["-cp", `${CURATOR}:${folder}`, "CuratorBench", `127.0.0.1:${port}`];
+      const java = spawn("java", args, { stdio: ["pipe", "pipe", "ignore"] });
+      const answers = createInterface(java.stdout)[Symbol.asyncIterator]();
+      return {
+        /** Grants a second of so many threads on one lock. */
+        async rate(threads, ms) {
+          java.stdin.write(`${threads} ${ms}\n`);
+          return Number((await answers.next()).value);
+        },
+        async stop() {
+          java.stdin.end();
+          await new Promise((resolve) => java.once("exit", resolve));
+        },
+      };
     },
     async stop() {
       child.kill();
@@ -70,12 +87,4 @@ function ask(port, word) {
     socket.on("error", reject);
     socket.on("close", () => resolve(text));
   });
-}
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

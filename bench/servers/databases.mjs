@@ -4,7 +4,7 @@ import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { freePort } from "./server.mjs";
+import { freePort } from "./redis.mjs";
 
 const run = promisify(execFile);
 
@@ -30,6 +30,10 @@ async function start(command, folder, isUp) {
   };
 }
 
+async function versionOf(program) {
+  return /\d+(\.\d+)+/.exec((await run(program, ["--version"])).stdout)[0];
+}
+
 /** A PostgreSQL of our own with its usual settings: every commit waits for the disk. */
 export async function startPostgres() {
   const { Client } = (await import("pg")).default;
@@ -51,7 +55,7 @@ export async function startPostgres() {
     await client.end();
     return true;
   });
-  return { url, stop: () => stop("SIGINT") };
+  return { url, version: () => versionOf(bin("postgres")), stop: () => stop("SIGINT") };
 }
 
 /** A MariaDB of our own with its usual settings. */
@@ -82,5 +86,5 @@ export async function startMariadb() {
     await connection.end();
     return true;
   });
-  return { url, stop: () => stop("SIGTERM") };
+  return { url, version: () => versionOf("/usr/sbin/mariadbd"), stop: () => stop("SIGTERM") };
 }
