@@ -9,6 +9,7 @@ import { fight } from "./workloads/contended.mjs";
 import { cycles, refuses } from "./workloads/uncontended.mjs";
 
 const ROUNDS = 15;
+const WARM_UP_CYCLES = 20_000;
 const ENOUGH = 0.95;
 const [FREE_MS, KEY_MS] = [300, 600];
 
@@ -16,10 +17,15 @@ const free = (more) => (group, server) => cycles(group, server, { ms: FREE_MS, .
 const WORKLOADS = {
   "one after the other, a new name each time": { run: free({ tasks: 1, newNames: true }) },
   "the same name again and again": { run: free({ tasks: 1, newNames: false }) },
-  "the same name, sticky": { run: free({ tasks: 1, newNames: false, lock: { sticky: "1s" } }), lock: { sticky: "1s" } },
+  "the same name, sticky": {
+    run: free({ tasks: 1, newNames: false, lock: { sticky: "1s" } }),
+    lock: { sticky: "1s" },
+  },
   "64 names in parallel": { run: free({ tasks: 64, newNames: false }) },
   "memory engine, one after the other": { run: free({ tasks: 1, newNames: true }), memory: true },
-  "one key, 4 processes × 8 workers": { run: (group, server) => fight(group, server, { ms: KEY_MS, holdMs: 0 }) },
+  "one key, 4 processes × 8 workers": {
+    run: (group, server) => fight(group, server, { ms: KEY_MS, holdMs: 0 }),
+  },
   "the same, fair": {
     run: (group, server) => fight(group, server, { ms: KEY_MS, holdMs: 0, lock: { fair: true } }),
   },
@@ -34,7 +40,7 @@ export async function measureBeforeAfter(dist, { progress, print }) {
   const start = async (url, processes) => {
     const started = {};
     for (const [name, dist] of Object.entries(dists)) {
-      started[name] = await startGroup({ library: "locktender", url, dist }, processes);
+      started[name] = await startGroup({ library: "locktender", url, dist }, processes, WARM_UP_CYCLES);
       groups.push(started[name]);
     }
     return started;

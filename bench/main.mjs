@@ -52,7 +52,9 @@ async function engines() {
   const known = readdirSync(new URL("engines/", import.meta.url)).map((file) => file.replace(/\.mjs$/, ""));
   const unknown = positionals.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new Error(`"${unknown}" is not measured; there are: ${[...Object.keys(commands), ...known].join(", ")}`);
+    throw new Error(
+      `"${unknown}" is not measured; there are: ${[...Object.keys(commands), ...known].join(", ")}`,
+    );
   }
   const { startRedis } = await import("./servers/redis.mjs");
   const server = await startRedis();

@@ -15,8 +15,24 @@ import { measureUncontended, UNCONTENDED } from "./workloads/uncontended.mjs";
 import { measureIdleWaiters, measureManyWaiters } from "./workloads/waiters.mjs";
 
 /** How long each slice of a round takes. */
-const FULL = { rounds: 7, freeMs: 500, keyMs: 2_000, tasksMs: 1_000, idleMs: 15_000, delaysMs: [1, 2, 5, 10, 20, 50] };
-const QUICK = { rounds: 3, freeMs: 120, keyMs: 250, tasksMs: 150, idleMs: 5_500, delaysMs: [2, 10] };
+const FULL = {
+  warmUpCycles: 20_000,
+  rounds: 7,
+  freeMs: 500,
+  keyMs: 1_500,
+  tasksMs: 1_000,
+  idleMs: 15_000,
+  delaysMs: [1, 2, 5, 10, 20, 50],
+};
+const QUICK = {
+  warmUpCycles: 3_000,
+  rounds: 3,
+  freeMs: 100,
+  keyMs: 200,
+  tasksMs: 150,
+  idleMs: 5_200,
+  delaysMs: [2, 10],
+};
 
 const LIBRARIES = ["bare", "locktender", "redlock", "redis-semaphore", "verrou"];
 const ENGINES = {
@@ -47,14 +63,17 @@ export async function measurePeers({ quick, progress }) {
 }
 
 async function onRedis({ settings, peers, quick, add, onRound, versions }) {
-  const { rounds, freeMs, keyMs, delaysMs, idleMs } = settings;
+  const { warmUpCycles, rounds, freeMs, keyMs, delaysMs, idleMs } = settings;
   const server = await startRedis();
   versions.redis = await server.version();
-  const groups = { memory: await startGroup({ library: "locktender", url: "memory:bench" }) };
+  const groups = {};
+  const start = async (name, spec, processes) => {
+    onRound("warming up")(name);
+    groups[name] = await startGroup({ peers, ...spec }, processes, warmUpCycles);
+  };
   try {
-    for (const library of LIBRARIES) {
-      groups[library] = await startGroup({ library, url: server.url, peers }, PROCESSES);
-    }
+    await start("memory", { library: "locktender", url: "memory:bench" }, 1);
+    for (const library of LIBRARIES) await start(library, { library, url: server.url }, PROCESSES);
     const bestDelaysMs = {};
     for (const [id, { title }] of Object.entries(CONTENDED)) {
       const options = { groups, server, ms: keyMs / 2, delaysMs, onRound: onRound(`${title}: delays`) };

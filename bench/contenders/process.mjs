@@ -22,14 +22,14 @@ process.on("message", async ({ what, options }) => {
 process.on("disconnect", () => process.exit());
 process.send({ result: "ready" });
 
-/** So many tasks at once, each with names of its own: a new one each time, or always the same. */
-async function uncontended({ ms, tasks, newNames, lock: options }) {
+/** So many tasks at once, each with names of its own: a new one each time, or always the same. Ends after `ms` or `most`. */
+async function uncontended({ ms = Infinity, most = Infinity, tasks, newNames, lock: options }) {
   const untilMs = nowMs() + ms;
   const startMs = nowMs();
   let cycles = 0;
   const task = async (_, index) => {
     const same = library.lock(`bench:${process.pid}:${index}`, options);
-    while (nowMs() < untilMs) {
+    while (nowMs() < untilMs && cycles < most) {
       const { acquire, release } = newNames
         ? library.lock(`bench:${process.pid}:new-${drawn++}`, options)
         : same;

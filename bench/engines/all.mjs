@@ -1,20 +1,19 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { connect, createLocks } from "locktender";
-import { redlock } from "locktender/redlock";
-import { runnerImport } from "vite";
-import { median, timeMs } from "./bare.mjs";
-import { handOff } from "./contend.mjs";
-import { startMariadb, startPostgres } from "./databases.mjs";
-import { startEtcd } from "./etcd-server.mjs";
-import { startRedis } from "./server.mjs";
-import { startZooKeeper } from "./zookeeper-server.mjs";
+import { handOff } from "../contenders/group.mjs";
+import { fromTests } from "../lib/from-tests.mjs";
+import { median } from "../lib/stats.mjs";
+import { short } from "../report/table.mjs";
+import { startMariadb, startPostgres } from "../servers/databases.mjs";
+import { startEtcd } from "../servers/etcd.mjs";
+import { startQuorum } from "../servers/quorum.mjs";
+import { startRedis } from "../servers/redis.mjs";
+import { startZooKeeper } from "../servers/zookeeper.mjs";
+import { measureTasks } from "../workloads/tasks.mjs";
 
 const ROUNDS = 5;
 const ROUND_MS = 1_000;
-const TASKS = 32;
 const HAND_OFFS = 200;
 
 async function startFile() {
@@ -25,15 +24,6 @@ async function startFile() {
   };
 }
 
-async function startVoters() {
-  const servers = await Promise.all(Array.from({ length: 5 }, startRedis));
-  const url = `redlock://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
-  const locks = createLocks(redlock({ url, fresh: true }));
-  await locks.mutex("declared").run(() => undefined);
-  await locks.close();
-  return { url, stop: () => Promise.all(servers.map((server) => server.stop())) };
-}
-
 /** Servers with their usual settings. The tests spare themselves the disk, which is part of what is measured here. */
 const SERVERS = {
   memory: {
@@ -42,17 +32,12 @@ const SERVERS = {
   },
   sqlite: { start: startFile },
   redis: { start: startRedis },
-  redlock: { title: "Redlock, 5 servers", start: startVoters },
+  redlock: { title: "Redlock, 5 servers", start: startQuorum },
   etcd: { start: startEtcd },
   zookeeper: { start: startZooKeeper },
   postgres: { start: startPostgres },
   mysql: { title: "MariaDB", start: startMariadb },
 };
-
-async function fromTests(path) {
-  const file = fileURLToPath(new URL(`../test/${path}`, import.meta.url));
-  return (await runnerImport(file, { configFile: false })).module;
-}
 
 /** Those of the one list of engines. An engine that has no server here is measured on the first one of its tests. */
 async function* engines() {
@@ -74,9 +59,9 @@ export async function* measure() {
   for await (const { title, start } of engines()) {
     const server = await start();
     try {
-      const rates = [await rate(server.url, 1), await rate(server.url, TASKS)];
+      const { alone, together } = await measureTasks(server.url, { ms: ROUND_MS, rounds: ROUNDS });
       const handedOff = server.local ? undefined : await handOff(server.url, HAND_OFFS);
-      const [cycles, grants] = rates.map((one) => one.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ","));
+      const [cycles, grants] = [alone, together].map(({ rate }) => short(median(rate)));
       const took =
         handedOff === undefined
           ? ""
@@ -86,22 +71,4 @@ export async function* measure() {
       await server.stop();
     }
   }
-}
-
-/** Grants a second, by so many tasks of one process: the median of some rounds. */
-async function rate(url, tasks) {
-  const locks = await connect(url, { ttl: "15s", wait: "60s" });
-  const mutex = locks.mutex(["bench", String(tasks)]);
-  const rates = [];
-  for (let round = -1; round < ROUNDS; round++) {
-    let grants = 0;
-    const untilMs = performance.now() + ROUND_MS;
-    const task = async () => {
-      while (performance.now() < untilMs) await mutex.run(() => void grants++);
-    };
-    const tookMs = await timeMs(() => Promise.all(Array.from({ length: tasks }, task)));
-    if (round >= 0) rates.push((grants / tookMs) * 1_000);
-  }
-  await locks.close();
-  return median(rates);
 }

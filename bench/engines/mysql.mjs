@@ -1,5 +1,5 @@
-import { measureDatabase } from "./database.mjs";
-import { startMariadb } from "./databases.mjs";
+import { measureDatabase } from "../lib/database.mjs";
+import { startMariadb } from "../servers/databases.mjs";
 
 export async function* measure() {
   const { createPool } = await import("mysql2/promise");

@@ -1,12 +1,12 @@
-import { timeMs } from "./bare.mjs";
-import { measureDatabase } from "./database.mjs";
-import { startPostgres } from "./databases.mjs";
+import { measureDatabase } from "../lib/database.mjs";
+import { startPostgres } from "../servers/databases.mjs";
+import { besideWaiters } from "../workloads/waiters.mjs";
 
 export async function* measure() {
   const { Pool } = (await import("pg")).default;
   const server = await startPostgres();
   const pool = new Pool({ connectionString: server.url, max: 4 });
-  yield* measureDatabase({ server, pool, bare: bareLock, cycles: 200, more: contended });
+  yield* measureDatabase({ server, pool, bare: bareLock, cycles: 200, more: () => besideWaiters(server) });
 }
 
 /** A row per lock, taken by an upsert and given back by an update. */
@@ -19,20 +19,4 @@ async function bareLock(pool) {
     if ((await pool.query(take, ["bench", id, "owner"])).rowCount !== 1) throw new Error("taken");
     await pool.query(give, ["bench", id]);
   };
-}
-
-/** What a grant costs while many wait. */
-async function* contended(locks) {
-  for (const waiters of [10, 100, 1_000]) {
-    const mutex = locks.mutex(["waiters", String(waiters)]);
-    const holder = await mutex.acquire();
-    const waits = Array.from({ length: waiters }, () => mutex.run(() => undefined));
-    while ((await locks.inspect(mutex.name)).waiters.length < waiters)
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    const tookMs = await timeMs(async () => {
-      await holder.release();
-      await Promise.all(waits);
-    });
-    yield `${waiters} waiters: ${((waiters / tookMs) * 1_000).toFixed(0)} grants/s`;
-  }
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createLocks } from "locktender";
 import { sqlite } from "locktender/sqlite";
-import { median, timeMs } from "./bare.mjs";
+import { median, timeMs } from "../lib/stats.mjs";
 
 const ROUNDS = 9;
 const CYCLES = 2_000;

@@ -4,7 +4,10 @@ import { isPeer } from "../workloads/contended.mjs";
 const OURS = "locktender";
 const FAIR = "locktender, fair";
 
-const ratio = (ours, theirs, field = "rate") => (of) => ratioOf(of[ours][field], of[theirs][field]);
+const ratio =
+  (ours, theirs, field = "rate") =>
+  (of) =>
+    ratioOf(of[ours][field], of[theirs][field]);
 const own = (name, field) => (of) => summary(of[name][field]);
 
 /** Against the best of the other libraries: the one with the best median, with its defaults or its best delay. */
@@ -43,7 +46,12 @@ export const BARS = [
   ["curator-alone", "cycles, of Curator", { atLeast: 1.2 }, ratio(OURS, "curator")],
   ["curator-together", "grants, of Curator", { atLeast: 20 }, ratio(OURS, "curator")],
   ["idle-waiters", "requests per waiter and second", { atMost: 0.01 }, own("waiting", "perSecond")],
-  ["many-waiters", "server time per grant, of that beside 10", { atMost: 1.2 }, ratio("many", "few", "serverUs")],
+  [
+    "many-waiters",
+    "server time per grant, of that beside 10",
+    { atMost: 1.2 },
+    ratio("many", "few", "serverUs"),
+  ],
 ].map(([workload, what, bar, measure]) => ({ workload, what, bar, measure }));
 
 /** The bars of a run: one for each workload and state in which it was measured. */

@@ -16,7 +16,8 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 export async function describeRun({ quick, settings }) {
   const [{ model }] = cpus();
-  const git = (...args) => promisify(execFile)("git", args, { cwd: ROOT }).then(({ stdout }) => stdout.trim());
+  const git = (...args) =>
+    promisify(execFile)("git", args, { cwd: ROOT }).then(({ stdout }) => stdout.trim());
   return {
     date: new Date().toISOString(),
     command: `npm run bench -- peers${quick ? " --quick" : ""}`,

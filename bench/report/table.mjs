@@ -3,7 +3,7 @@ import { barsOf } from "./bars.mjs";
 
 /** Three digits, and no more places than they need. */
 export function short(value) {
-  if (value === undefined || Number.isNaN(value)) return "";
+  if (value === Infinity) return "∞";
   if (value >= 1_000) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(3)));
 }
@@ -43,18 +43,20 @@ const FIELDS = {
 };
 
 /** What was measured of each contender: medians of the rounds; the longest wait is that of all rounds. */
-export function contenderTables(run) {
-  return run.workloads.map(({ title, state, contenders, unsupported = [] }) => {
-    const fields = Object.keys(FIELDS).filter((field) => Object.values(contenders).some((of) => of[field]));
-    const rows = Object.entries(contenders).map(([name, of]) => [
-      name,
-      ...fields.map((field) => short(field === "longest" ? Math.max(...of.longest) : median(of[field] ?? []))),
-    ]);
-    const refused = unsupported.map((name) => [name, "unsupported"]);
-    const head = [["", ...fields.map((field) => FIELDS[field])]];
-    return `${title}, ${state}\n${columns([...head, ...rows, ...refused])}`;
-  });
+export function contenderRows({ contenders, unsupported = [] }) {
+  const fields = Object.keys(FIELDS).filter((field) => Object.values(contenders).some((of) => of[field]));
+  const rows = Object.entries(contenders).map(([name, of]) => [
+    name,
+    ...fields.map((field) => short(field === "longest" ? Math.max(...of.longest) : median(of[field]))),
+  ]);
+  const refused = unsupported.map((name) => [name, "unsupported"]);
+  return [["", ...fields.map((field) => FIELDS[field])], ...rows, ...refused];
 }
+
+export const contenderTables = (run) =>
+  run.workloads.map(
+    (workload) => `${workload.title}, ${workload.state}\n${columns(contenderRows(workload))}`,
+  );
 
 function columns(rows) {
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));

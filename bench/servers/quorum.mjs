@@ -13,8 +13,16 @@ export async function startQuorum() {
   await locks.close();
   return {
     url,
-    servers,
     version: () => servers[0].version(),
+    /** Those of all servers together. */
+    async counters() {
+      const each = await Promise.all(servers.map((server) => server.counters()));
+      const calls = {};
+      for (const [name, count] of each.flatMap((one) => Object.entries(one.calls))) {
+        calls[name] = (calls[name] ?? 0) + count;
+      }
+      return { cpuUs: each.reduce((sum, { cpuUs }) => sum + cpuUs, 0), calls };
+    },
     stop: () => Promise.all(servers.map((server) => server.stop())),
   };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "locktender";
 import { inRounds } from "../lib/rounds.mjs";
+import { timeMs } from "../lib/stats.mjs";
 
 /** Claims that wait in the server's queue. All locks are fair: else the tasks of a process share one claim. */
 const GRANTS = 500;
@@ -106,6 +107,24 @@ export async function measureIdleWaiters(server, { ms, waiters = 1_000, onRound 
     const perSecond = (calls / waiters / (performance.now() - startMs)) * 1_000;
     await queue.end();
     return { waiting: { perSecond: [perSecond] } };
+  } finally {
+    await locks.close();
+  }
+}
+
+/** How fast grants are beside 10, 100 and 1,000 waiters, and how many requests each takes if the server counts them. */
+export async function* besideWaiters(server, received = () => undefined) {
+  const locks = await connect(server.url, { ttl: "10m", wait: "10m" });
+  try {
+    for (const waiters of [10, 100, 1_000]) {
+      const queue = await standingQueue(locks, `waiters-${waiters}`, waiters);
+      const before = await received();
+      const tookMs = await timeMs(() => queue.grants(waiters));
+      const asked = (await received()) - before;
+      const requests = before === undefined ? "" : `, ${(asked / waiters).toFixed(2)} requests per grant`;
+      yield `${waiters} waiters: ${((waiters / tookMs) * 1_000).toFixed(0)} grants/s${requests}`;
+      await queue.end();
+    }
   } finally {
     await locks.close();
   }

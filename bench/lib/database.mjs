@@ -1,6 +1,6 @@
 import { connect } from "locktender";
-import { median, timeMs } from "./bare.mjs";
-import { describeHandOff } from "./contend.mjs";
+import { describeHandOff } from "../contenders/group.mjs";
+import { median, timeMs } from "./stats.mjs";
 
 const ROUNDS = 11;
 const HAND_OFFS = 300;
