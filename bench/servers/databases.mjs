@@ -1,10 +1,10 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { freePort } from "./redis.mjs";
+import { freePort, startProcess } from "./process.mjs";
 
 const run = promisify(execFile);
 
@@ -18,14 +18,9 @@ async function folderFor(user) {
 }
 
 async function start(command, folder, isUp) {
-  const child = spawn(command[0], command.slice(1), { cwd: folder, stdio: "ignore" });
-  while (!(await isUp().catch(() => false))) {
-    if (child.exitCode !== null) throw new Error(`${command.join(" ")} has ended with ${child.exitCode}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  const server = await startProcess(command, { cwd: folder, isUp });
   return async (signal) => {
-    child.kill(signal);
-    await new Promise((resolve) => child.once("exit", resolve));
+    await server.stop(signal);
     await rm(folder, { recursive: true, force: true });
   };
 }

@@ -1,8 +1,7 @@
-import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "./redis.mjs";
+import { freePort, startProcess } from "./process.mjs";
 
 /** An etcd of our own, on the disk that every write waits for. */
 export async function startEtcd() {
@@ -12,13 +11,8 @@ export async function startEtcd() {
   const args = ["--data-dir", folder, "--log-level", "error", "--listen-client-urls", url];
   args.push("--advertise-client-urls", url, "--listen-peer-urls", peerUrl);
   args.push("--initial-advertise-peer-urls", peerUrl, "--initial-cluster", `default=${peerUrl}`);
-  const child = spawn("etcd", args, { stdio: "ignore" });
-  const isUp = () =>
-    fetch(`${url}/health`).then(
-      (response) => response.ok,
-      () => false,
-    );
-  while (!(await isUp())) await new Promise((resolve) => setTimeout(resolve, 50));
+  const isUp = async () => (await fetch(`${url}/health`)).ok;
+  const server = await startProcess(["etcd", ...args], { isUp });
   return {
     url: `etcd://127.0.0.1:${port}`,
     version: async () => (await (await fetch(`${url}/version`)).json()).etcdserver,
@@ -29,8 +23,7 @@ export async function startEtcd() {
       return Array.from(counts, ([, count]) => Number(count)).reduce((sum, count) => sum + count, 0);
     },
     async stop() {
-      child.kill();
-      await new Promise((resolve) => child.once("exit", resolve));
+      await server.stop();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -1,17 +1,19 @@
-import { spawn } from "node:child_process";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { Redis } from "ioredis";
+import { freePort, startProcess } from "./process.mjs";
 
 /** A Redis of our own on a free port, without persistence. */
 export async function startRedis() {
   const port = await freePort();
-  const args = ["--port", port, "--save", "", "--appendonly", "no", "--dir", tmpdir()];
-  const child = spawn("redis-server", args.map(String), { stdio: "ignore" });
-  const failed = new Promise((_, reject) => child.once("error", reject));
-  const client = new Redis(port, { lazyConnect: true, retryStrategy: () => 50, maxRetriesPerRequest: 100 });
+  const command = ["redis-server", "--port", port, "--save", "", "--appendonly", "no", "--dir", tmpdir()];
+  const client = new Redis(port, { retryStrategy: () => 50, maxRetriesPerRequest: null });
   client.on("error", () => undefined);
-  await Promise.race([client.connect().catch(() => client.ping()), failed]);
+  // A server of another program may answer at this port.
+  const isUp = async (pid) => (await client.info("server")).includes(`process_id:${pid}\r\n`);
+  const server = await startProcess(command, { isUp }).catch((error) => {
+    client.disconnect();
+    throw error;
+  });
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
@@ -29,8 +31,7 @@ export async function startRedis() {
     },
     async stop() {
       client.disconnect();
-      child.kill();
-      await new Promise((resolve) => child.once("exit", resolve));
+      await server.stop();
     },
   };
 }
@@ -39,12 +40,4 @@ export async function startRedis() {
 export function between(before, after, commands) {
   const sum = ({ calls }) => commands.reduce((total, name) => total + (calls[name] ?? 0), 0);
   return { cpuUs: after.cpuUs - before.cpuUs, requests: sum(after) - sum(before) };
-}
-
-export async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { freePort } from "./redis.mjs";
+import { freePort, startProcess } from "./process.mjs";
 
 const run = promisify(execFile);
 const JARS = "/usr/share/java";
@@ -38,10 +38,12 @@ export async function startZooKeeper() {
   ];
   const more = ["maxClientCnxns=0", "admin.enableServer=false", "4lw.commands.whitelist=*"];
   await writeFile(join(folder, "zoo.cfg"), [...config, ...more].join("\n"));
-  const main = ["-Xmx512m", "-cp", SERVER, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"];
-  const child = spawn("java", main, { cwd: folder, stdio: "ignore" });
-  while (!(await ask(port, "srvr").catch(() => "")).includes("Mode:"))
-    await new Promise((r) => setTimeout(r, 50));
+  const main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+  const isUp = async () => (await ask(port, "srvr")).includes("Mode:");
+  const server = await startProcess(["java", "-Xmx512m", "-cp", SERVER, main, "zoo.cfg"], {
+    cwd: folder,
+    isUp,
+  });
   return {
     url: `zookeeper://127.0.0.1:${port}`,
     /** How many requests it has received so far. */
@@ -70,8 +72,7 @@ export async function startZooKeeper() {
       };
     },
     async stop() {
-      child.kill();
-      await new Promise((resolve) => child.once("exit", resolve));
+      await server.stop();
       await rm(folder, { recursive: true, force: true });
     },
   };

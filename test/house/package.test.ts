@@ -72,7 +72,7 @@ describe("the tarball", () => {
     const files = await filesIn(installed());
     // No source maps: the compiled code is what people would see by them, with its comments and unshortened.
     const code = /^(dist\/.+\.(js|d\.ts)|examples\/.+\.mjs|package\.json)$/;
-    const papers = /^(docs\/.+\.md|README\.md|CHANGELOG\.md|CONTRIBUTING\.md|LICENSE)$/;
+    const papers = /^(docs\/.+\.(md|svg)|README\.md|CHANGELOG\.md|CONTRIBUTING\.md|LICENSE)$/;
     expect(files.filter((file) => !code.test(file) && !papers.test(file))).toEqual([]);
     const named = ["README.md", "LICENSE", ...(await pagesNamedIn(join(installed(), "dist")))];
     expect(named).toEqual(expect.arrayContaining(["docs/engines/redis.md"]));
