@@ -85,7 +85,8 @@ async function onRedis({ settings, peers, quick, add, onRound, versions }) {
         add(id, { state, ...(await measureUncontended(id, options)) });
       }
       for (const [id, { title }] of Object.entries(CONTENDED)) {
-        const options = { groups, server, ms: keyMs, rounds, bestDelaysMs: bestDelaysMs[id] };
+        const warmUp = quick ? 0 : 1;
+        const options = { groups, server, ms: keyMs, rounds, warmUp, bestDelaysMs: bestDelaysMs[id] };
         const measured = await measureContended(id, { ...options, onRound: onRound(`${title}, ${state}`) });
         add(id, { state, ...measured });
       }

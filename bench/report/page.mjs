@@ -1,5 +1,5 @@
 import { barsOf } from "./bars.mjs";
-import { barText, contenderRows, resultText } from "./table.mjs";
+import { barText, contenderRows, resultText, whatText } from "./table.mjs";
 
 /** The numbers of a run as a piece of Markdown. */
 export function pageOf(run) {
@@ -11,7 +11,7 @@ export function pageOf(run) {
       .join(", ");
   const bars = barsOf(run).map((row) => [
     `${row.title}${row.state === "at rest" ? "" : `, ${row.state}`}`,
-    row.what,
+    whatText(row),
     barText(row.bar),
     resultText(row),
     row.verdict === "missed" ? "**missed**" : row.verdict,

@@ -13,14 +13,17 @@ export const barText = ({ atLeast, atMost }) =>
 
 export function resultText({ value, low, high }) {
   if (value === undefined) return "";
-  return low === high ? short(value) : `${short(value)}  (${short(low)} to ${short(high)})`;
+  return low === high ? short(value) : `${short(value)} (${short(low)} to ${short(high)})`;
 }
+
+/** With the library that was the best one, where a measure is against the best. */
+export const whatText = ({ what, beside }) => (beside === undefined ? what : `${what}: ${beside}`);
 
 /** Bar and result side by side. */
 export function barTable(run) {
   const rows = barsOf(run).map((row) => [
     `${row.title}${row.state === "at rest" ? "" : `, ${row.state}`}`,
-    row.what,
+    whatText(row),
     barText(row.bar),
     resultText(row),
     row.verdict,

@@ -35,7 +35,7 @@ export async function sweep(id, { groups, server, ms, delaysMs, onRound }) {
 }
 
 /** Locktender in arrival order and by default, the bare client, and each peer with its defaults and its best delay. */
-export async function measureContended(id, { groups, server, ms, rounds, bestDelaysMs, onRound }) {
+export async function measureContended(id, { groups, server, ms, rounds, warmUp, bestDelaysMs, onRound }) {
   const { title, holdMs } = CONTENDED[id];
   const settings = {
     locktender: ["locktender", {}],
@@ -50,7 +50,7 @@ export async function measureContended(id, { groups, server, ms, rounds, bestDel
     const [library, lock] = settings[name];
     return fight(groups[library], server, { ms, holdMs, lock });
   };
-  const contenders = await inRounds({ rounds, names: Object.keys(settings), run, onRound });
+  const contenders = await inRounds({ rounds, warmUp, names: Object.keys(settings), run, onRound });
   return { title, bestDelaysMs, contenders };
 }
 
