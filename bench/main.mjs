@@ -3,7 +3,7 @@
 //   npm run bench -- show                                the newest run of bench/results
 //   npm run bench -- publish                             writes the plots and numbers of docs from it
 //   npm run bench -- before-after <dist>                 this build beside another one
-//   npm run bench -- <engine or subject> …               one of bench/engines: all, etcd, hand-off, idle-names, …
+//   npm run bench -- <subject> …                         files of bench/subjects: engines, etcd, hand-off, idle-names, …
 import { readdirSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { progress } from "./lib/progress.mjs";
@@ -14,7 +14,7 @@ const { values, positionals } = parseArgs({
 });
 const [command = "peers", ...rest] = positionals;
 const commands = { peers, show, publish, "before-after": beforeAfter };
-await (commands[command] ?? engines)();
+await (commands[command] ?? subjects)();
 
 async function peers() {
   const { measurePeers } = await import("./peers.mjs");
@@ -48,8 +48,8 @@ async function beforeAfter() {
   if (slower > 0) process.exitCode = 1;
 }
 
-async function engines() {
-  const known = readdirSync(new URL("engines/", import.meta.url)).map((file) => file.replace(/\.mjs$/, ""));
+async function subjects() {
+  const known = readdirSync(new URL("subjects/", import.meta.url)).map((file) => file.replace(/\.mjs$/, ""));
   const unknown = positionals.find((name) => !known.includes(name));
   if (unknown !== undefined) {
     throw new Error(
@@ -60,7 +60,7 @@ async function engines() {
   const server = await startRedis();
   try {
     for (const name of positionals) {
-      const { measure } = await import(`./engines/${name}.mjs`);
+      const { measure } = await import(`./subjects/${name}.mjs`);
       console.log(`\n${name}`);
       for await (const line of measure(server)) console.log(`  ${line}`);
     }

@@ -109,14 +109,15 @@ async function onEngine({ id, title, start, settings, add, onRound, versions }) 
   const { tasksMs: ms, rounds } = settings;
   const server = await start();
   try {
-    versions[id] = await server.version();
+    if (server.version) versions[id] = await server.version();
     const what = `${TASKS} tasks of one process on one lock, ${title}`;
     const measured = await measureTasks(server.url, { ms, rounds, onRound: onRound(what) });
     add(`tasks-${id}`, { title: what, contenders: measured });
     if (id !== "zookeeper") return;
     const beside = "ZooKeeper, beside Curator";
     if (spawnSync("javac", ["-version"]).status !== 0) {
-      add("curator", { title: beside, unsupported: ["curator"], contenders: {} });
+      const absent = { title: `${beside}: no Java here`, unsupported: ["curator"], contenders: {} };
+      for (const id of ["curator-alone", "curator-together"]) add(id, absent);
       return;
     }
     versions.java = javaVersion();

@@ -9,20 +9,23 @@ export function barChart({ title, groups, from, mark, format }) {
   const scale = logScale([...values.filter((value) => value > 0), from]);
   const parts = [];
   let top = TITLE + 8;
-  for (const group of groups) {
-    parts.push(text(0, top + 15, group.title, "group"));
+  for (const { title, rows } of groups) {
+    parts.push(text(0, top + 15, title, "group"));
     top += GROUP;
-    for (const row of group.rows) {
-      parts.push(...bar(row, top, scale, from, format));
-      top += ROW;
+    const bottom = top + rows.length * ROW;
+    for (const tick of scale.ticks) {
+      const [kind, x] = [tick === from ? "base" : "tick", scale.x(tick)];
+      parts.push(`<line class="${kind}" x1="${x}" x2="${x}" y1="${top}" y2="${bottom}"/>`);
     }
-    top += GAP;
+    rows.forEach((row, index) => {
+      parts.push(...bar(row, top + index * ROW, scale, from, format));
+    });
+    top = bottom + GAP;
   }
-  const axis = scale.ticks.flatMap((tick) => [
-    `<line class="${tick === from ? "base" : "tick"}" x1="${scale.x(tick)}" x2="${scale.x(tick)}" y1="${TITLE + 8}" y2="${top}"/>`,
-    text(scale.x(tick), top + 16, tick === from && mark ? mark : format(tick), "axis"),
-  ]);
-  const height = top + 26;
+  const axis = scale.ticks.map((tick) =>
+    text(scale.x(tick), top + 6, tick === from && mark ? mark : format(tick), "axis"),
+  );
+  const height = top + 16;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">`,
     `<title>${escaped(title)}</title>`,

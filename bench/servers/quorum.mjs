@@ -13,7 +13,6 @@ export async function startQuorum() {
   await locks.close();
   return {
     url,
-    version: () => servers[0].version(),
     /** Those of all servers together. */
     async counters() {
       const each = await Promise.all(servers.map((server) => server.counters()));
