@@ -19,6 +19,22 @@ export function percentile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 }
 
+/**
+ * A percentile of the waits in which each worker counts alike, however often it was granted. Else a worker that takes
+ * the lock again and again while the others starve would bring its many short waits along, and hide theirs.
+ */
+export function percentilePerWorker(waitsMs, share) {
+  const weighed = waitsMs.flatMap((waits) => waits.map((waitMs) => ({ waitMs, weight: 1 / waits.length })));
+  weighed.sort((one, other) => one.waitMs - other.waitMs);
+  const enough = share * waitsMs.length;
+  let sum = 0;
+  for (const { waitMs, weight } of weighed) {
+    sum += weight;
+    if (sum >= enough) return waitMs;
+  }
+  return weighed.at(-1)?.waitMs;
+}
+
 /** Of two columns whose entries belong to the same rounds: what slows a whole round falls out of the ratio. */
 export function ratioOf(ours, theirs) {
   return summary(ours.map((value, round) => value / theirs[round]));

@@ -4,6 +4,8 @@ import { barsOf } from "./bars.mjs";
 /** Three digits, and no more places than they need. */
 export function short(value) {
   if (value === Infinity) return "∞";
+  // A slice without a grant has no cost per grant.
+  if (value === null || Number.isNaN(value)) return "–";
   if (value >= 1_000) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(3)));
 }

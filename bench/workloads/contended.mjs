@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { nowMs } from "../contenders/group.mjs";
 import { REQUESTS } from "../contenders/libraries.mjs";
 import { inRounds } from "../lib/rounds.mjs";
-import { percentile } from "../lib/stats.mjs";
+import { percentile, percentilePerWorker } from "../lib/stats.mjs";
 import { between } from "../servers/redis.mjs";
 
 export const PROCESSES = 4;
@@ -73,8 +73,8 @@ export async function fight(group, server, { ms, holdMs, lock }) {
   const counts = granted.map((one) => one.length);
   return {
     rate: (grants / ms) * 1_000,
-    p50: perWorker(waitsMs, 0.5),
-    p99: perWorker(waitsMs, 0.99),
+    p50: percentilePerWorker(waitsMs, 0.5),
+    p99: percentilePerWorker(waitsMs, 0.99),
     p99OfGrants: percentile(waitsMs.flat(), 0.99),
     longest: waitsMs.flat().reduce((most, one) => Math.max(most, one), 0),
     busy: heldMs / ms,
@@ -84,20 +84,4 @@ export async function fight(group, server, { ms, holdMs, lock }) {
     serverUs: used.cpuUs / grants,
     requests: used.requests / grants,
   };
-}
-
-/**
- * A percentile of the waits in which each worker counts alike, however often it was granted. Else a worker that takes
- * the lock again and again while the others starve would bring its many short waits along, and hide theirs.
- */
-function perWorker(waitsMs, share) {
-  const weighed = waitsMs.flatMap((waits) => waits.map((waitMs) => ({ waitMs, weight: 1 / waits.length })));
-  weighed.sort((one, other) => one.waitMs - other.waitMs);
-  const enough = share * waitsMs.length;
-  let sum = 0;
-  for (const { waitMs, weight } of weighed) {
-    sum += weight;
-    if (sum >= enough) return waitMs;
-  }
-  return weighed.at(-1)?.waitMs;
 }

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const load = (file: string): Promise<unknown> => import(new URL(`../../bench/${file}`, import.meta.url).href);
@@ -36,8 +36,16 @@ const { BARS, barsOf } = (await load("report/bars.mjs")) as {
   BARS: readonly { readonly workload: string }[];
   barsOf(run: object): Bar[];
 };
-const { median, ratioOf } = (await load("lib/stats.mjs")) as {
+const { startGroup, nowMs } = (await load("contenders/group.mjs")) as {
+  startGroup(spec: object): Promise<{
+    ask(what: string, options: object): Promise<{ workers: [number, number?, number?][][] }[]>;
+    stop(): Promise<void>;
+  }>;
+  nowMs(): number;
+};
+const { median, percentilePerWorker, ratioOf } = (await load("lib/stats.mjs")) as {
   median(values: readonly number[]): number;
+  percentilePerWorker(waitsMs: readonly (readonly number[])[], share: number): number;
   ratioOf(ours: readonly number[], theirs: readonly number[]): { value: number; low: number; high: number };
 };
 
@@ -113,6 +121,38 @@ describe("statistics", () => {
     expect(ratioOf(ours, theirs)).toEqual(first);
     expect(first.low).toBeLessThan(first.value);
     expect(first.high).toBeGreaterThan(first.value);
+  });
+});
+
+test("many short waits of one worker do not hide the long waits of the others", () => {
+  const lucky = Array.from({ length: 1_000 }, () => 1);
+  expect(percentilePerWorker([lucky, [500], [400]], 0.99)).toBe(500);
+  expect(percentilePerWorker([lucky, [500], [400]], 0.5)).toBe(400);
+  expect(percentilePerWorker([lucky, lucky], 0.99)).toBe(1);
+});
+
+describe("the processes of a contender", () => {
+  test("workers hold the lock one after the other, and a wait that is not over ends with the slice", async () => {
+    const group = await startGroup({ library: "locktender", url: "memory:bench-test" });
+    onTestFinished(() => group.stop());
+    const untilMs = nowMs() + 500;
+    const [report] = await group.ask("contended", { name: "one", workers: 4, untilMs, holdMs: 20 });
+    const all = (report?.workers ?? []).flat();
+    const held = all.flatMap(([, from, to]) => (from === undefined || to === undefined ? [] : [[from, to]]));
+    held.sort(([one = 0], [other = 0]) => one - other);
+    expect(held.length).toBeGreaterThan(1);
+    for (const [index, [from = 0]] of held.slice(1).entries())
+      expect(from).toBeGreaterThanOrEqual(held[index]?.[1] ?? Infinity);
+    expect(all.filter((times) => times.length === 1).length).toBeGreaterThan(0);
+  });
+
+  test("a refusal of the library comes back with its code, and the process goes on", async () => {
+    const group = await startGroup({ library: "locktender", url: "memory:bench-test" });
+    onTestFinished(() => group.stop());
+    const asked = { most: 1, tasks: 1, newNames: true };
+    const refused = group.ask("uncontended", { ...asked, lock: { sticky: "10h" } });
+    await expect(refused).rejects.toMatchObject({ code: "invalid-option" });
+    await expect(group.ask("uncontended", asked)).resolves.toMatchObject([{ cycles: 1 }]);
   });
 });
 
