@@ -13,6 +13,10 @@ export async function startProcess([program, ...args], { cwd, isUp }) {
   const failed = new Promise((_, reject) => child.once("error", reject));
   // Without a handler of its own, a failure that comes while nothing waits for it would end the process.
   failed.catch(() => undefined);
+  // A benchmark that fails leaves no server behind.
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
+  child.once("exit", () => process.off("exit", kill));
   const stop = async (signal) => {
     child.kill(signal);
     await exited;
