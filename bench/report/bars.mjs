@@ -1,6 +1,7 @@
 import { median, ratioOf, summary } from "../lib/stats.mjs";
 import { isPeer } from "../workloads/contended.mjs";
 
+const TOO_WIDE = 2;
 const OURS = "locktender";
 const FAIR = "locktender, fair";
 
@@ -62,9 +63,16 @@ export function barsOf(run) {
       const row = { id, title, state, what, bar };
       if (unsupported.length > 0) return { ...row, verdict: "unsupported" };
       const result = measure(contenders);
-      return { ...row, ...result, verdict: isReached(result.value, bar) ? "reached" : "missed" };
+      return { ...row, ...result, verdict: verdictOf(result, bar) };
     });
   });
+}
+
+/** The median decides, unless the rounds differ so much that it says nothing about the bar. */
+function verdictOf({ value, low, high }, bar) {
+  const [atLow, atValue, atHigh] = [low, value, high].map((one) => isReached(one, bar));
+  if (high > TOO_WIDE * low && atLow !== atHigh) return "unclear";
+  return atValue ? "reached" : "missed";
 }
 
 const isReached = (value, { atLeast = -Infinity, atMost = Infinity }) => value >= atLeast && value <= atMost;

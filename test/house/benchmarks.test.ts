@@ -100,6 +100,8 @@ describe("bars", () => {
   test("a result below its bar is missed, and what is unsupported is called so", () => {
     const slower = { ...contenders, locktender: grants(3_999, 3_998, 3_997) };
     expect(barsOf(workload(slower))[0]).toMatchObject({ verdict: "missed" });
+    const noisy = { ...contenders, locktender: grants(1_000, 4_000, 9_000) };
+    expect(barsOf(workload(noisy))[0]).toMatchObject({ value: 20, verdict: "unclear" });
     const verdicts = barsOf(workload({}, { unsupported: ["locktender"] })).map(({ verdict }) => verdict);
     expect(new Set(verdicts)).toEqual(new Set(["unsupported"]));
   });
