@@ -9,7 +9,7 @@ import { fight } from "./workloads/contended.mjs";
 import { cycles, refuses } from "./workloads/uncontended.mjs";
 
 const ROUNDS = 15;
-const WARM_UP_CYCLES = 20_000;
+const WARM_UP = { cycles: 20_000, ms: 10_000 };
 const ENOUGH = 0.95;
 const [FREE_MS, KEY_MS] = [300, 600];
 
@@ -40,7 +40,7 @@ export async function measureBeforeAfter(dist, { progress, print }) {
   const start = async (url, processes) => {
     const started = {};
     for (const [name, dist] of Object.entries(dists)) {
-      started[name] = await startGroup({ library: "locktender", url, dist }, processes, WARM_UP_CYCLES);
+      started[name] = await startGroup({ library: "locktender", url, dist }, processes, WARM_UP);
       groups.push(started[name]);
     }
     return started;

@@ -16,7 +16,7 @@ import { measureIdleWaiters, measureManyWaiters } from "./workloads/waiters.mjs"
 
 /** How long each slice of a round takes. */
 const FULL = {
-  warmUpCycles: 20_000,
+  warmUp: { cycles: 20_000, ms: 5_000 },
   rounds: 7,
   freeMs: 500,
   keyMs: 1_500,
@@ -25,10 +25,10 @@ const FULL = {
   delaysMs: [1, 2, 5, 10, 20, 50],
 };
 const QUICK = {
-  warmUpCycles: 3_000,
+  warmUp: { cycles: 3_000, ms: 500 },
   rounds: 3,
   freeMs: 100,
-  keyMs: 200,
+  keyMs: 150,
   tasksMs: 150,
   idleMs: 5_200,
   delaysMs: [2, 10],
@@ -63,13 +63,13 @@ export async function measurePeers({ quick, progress }) {
 }
 
 async function onRedis({ settings, peers, quick, add, onRound, versions }) {
-  const { warmUpCycles, rounds, freeMs, keyMs, delaysMs, idleMs } = settings;
+  const { warmUp, rounds, freeMs, keyMs, delaysMs, idleMs } = settings;
   const server = await startRedis();
   versions.redis = await server.version();
   const groups = {};
   const start = async (name, spec, processes) => {
     onRound("warming up")(name);
-    groups[name] = await startGroup({ peers, ...spec }, processes, warmUpCycles);
+    groups[name] = await startGroup({ peers, ...spec }, processes, warmUp);
   };
   try {
     await start("memory", { library: "locktender", url: "memory:bench" }, 1);
@@ -85,8 +85,14 @@ async function onRedis({ settings, peers, quick, add, onRound, versions }) {
         add(id, { state, ...(await measureUncontended(id, options)) });
       }
       for (const [id, { title }] of Object.entries(CONTENDED)) {
-        const warmUp = quick ? 0 : 1;
-        const options = { groups, server, ms: keyMs, rounds, warmUp, bestDelaysMs: bestDelaysMs[id] };
+        const options = {
+          groups,
+          server,
+          ms: keyMs,
+          rounds,
+          warmUp: quick ? 0 : 1,
+          bestDelaysMs: bestDelaysMs[id],
+        };
         const measured = await measureContended(id, { ...options, onRound: onRound(`${title}, ${state}`) });
         add(id, { state, ...measured });
       }
@@ -106,12 +112,12 @@ async function onRedis({ settings, peers, quick, add, onRound, versions }) {
 }
 
 async function onEngine({ id, title, start, settings, add, onRound, versions }) {
-  const { tasksMs: ms, rounds } = settings;
+  const { tasksMs: ms, rounds, warmUp } = settings;
   const server = await start();
   try {
     if (server.version) versions[id] = await server.version();
     const what = `${TASKS} tasks of one process on one lock, ${title}`;
-    const measured = await measureTasks(server.url, { ms, rounds, onRound: onRound(what) });
+    const measured = await measureTasks(server.url, { ms, rounds, warmUp, onRound: onRound(what) });
     add(`tasks-${id}`, { title: what, contenders: measured });
     if (id !== "zookeeper") return;
     const beside = "ZooKeeper, beside Curator";
@@ -121,7 +127,12 @@ async function onEngine({ id, title, start, settings, add, onRound, versions }) 
       return;
     }
     versions.java = javaVersion();
-    const { alone, together } = await measureCurator(server, { ms, rounds, onRound: onRound(beside) });
+    const { alone, together } = await measureCurator(server, {
+      ms,
+      rounds,
+      warmUp,
+      onRound: onRound(beside),
+    });
     add("curator-alone", { title: `${beside}, one after the other`, contenders: alone });
     add("curator-together", { title: `${beside}, ${TASKS} on one lock`, contenders: together });
   } finally {

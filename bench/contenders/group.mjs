@@ -9,7 +9,7 @@ export const OWN_DIST = fileURLToPath(new URL("../../dist/", import.meta.url));
  * Processes that run one library, and nothing else: none is warmed up or burdened by another library. They stay for
  * the whole run.
  */
-export async function startGroup(spec, processes = 1, warmUpCycles = 1_000) {
+export async function startGroup(spec, processes = 1, warmUp = { cycles: 1_000, ms: 1_000 }) {
   const argument = JSON.stringify({ dist: OWN_DIST, ...spec });
   const children = Array.from({ length: processes }, () => fork(PROCESS, [argument]));
   await Promise.all(children.map((child) => reply(child)));
@@ -34,7 +34,7 @@ export async function startGroup(spec, processes = 1, warmUpCycles = 1_000) {
     },
   };
   // Node.js compiles what runs often, and takes a second of work for it; more where more code is run.
-  await group.ask("uncontended", { most: warmUpCycles, tasks: 64, newNames: true });
+  await group.ask("uncontended", { most: warmUp.cycles, ms: warmUp.ms, tasks: 64, newNames: true });
   return group;
 }
 

@@ -3,8 +3,8 @@ import { inRounds } from "../lib/rounds.mjs";
 import { grantRate, TASKS } from "./tasks.mjs";
 
 /** Locktender and Curator at one ZooKeeper, in turns: one task, then 32 on one lock. Each in one process. */
-export async function measureCurator(server, { ms, rounds, onRound }) {
-  const group = await startGroup({ library: "locktender", url: server.url });
+export async function measureCurator(server, { ms, rounds, warmUp, onRound }) {
+  const group = await startGroup({ library: "locktender", url: server.url }, 1, warmUp);
   const curator = await server.startCurator();
   const rateOf = {
     locktender: (workers) => grantRate(group, { workers, ms }),

@@ -4,8 +4,8 @@ import { inRounds } from "../lib/rounds.mjs";
 export const TASKS = 32;
 
 /** One task of one process alone, and 32 tasks of it on one lock, in turns. */
-export async function measureTasks(url, { ms, rounds, onRound }) {
-  const group = await startGroup({ library: "locktender", url });
+export async function measureTasks(url, { ms, rounds, warmUp, onRound }) {
+  const group = await startGroup({ library: "locktender", url }, 1, warmUp);
   try {
     const workers = { alone: 1, together: TASKS };
     const run = async (name) => ({ rate: await grantRate(group, { workers: workers[name], ms }) });
