@@ -20,7 +20,7 @@ async function bareLock(pool) {
   };
 }
 
-/** 100 claims at 20 names wait, and nothing moves. */
+/** 100 claims at 20 names wait, and nothing moves. They are fair: else the tasks of a process share one claim. */
 async function* idle(locks, pool) {
   const names = Array.from({ length: 20 }, (_, index) => `idle-${index}`);
   const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
@@ -28,7 +28,7 @@ async function* idle(locks, pool) {
   const waits = names.flatMap((name) =>
     [1, 2, 3, 4, 5].map(() =>
       locks
-        .mutex(name)
+        .mutex(name, { fair: true })
         .acquire({ signal: stop.signal })
         .catch(() => undefined),
     ),
