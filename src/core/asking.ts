@@ -149,6 +149,7 @@ export class Asking implements WaiterListener {
     switch (answer.state) {
       case "granted":
         this.claim.acknowledge(answer.ticket, answer.remainingMs, sent);
+        this.#gone ??= this.claim.goneBeforeAnswer;
         this.tellsFromStart = this.unheard && answer.tells === true;
         if (!this.claim.trusted()) this.#askFailed(tooSlow(this.#request), sent.atMs);
         else if (this.#gone === undefined) this.#granted();
@@ -266,6 +267,7 @@ export class Asking implements WaiterListener {
     this.#connection.events.emit({ type: "queue-position-lost", ...about, reason: gone.reason });
     this.#connection.leave(this.claim);
     this.#gone = undefined;
+    this.tellsFromStart = false;
     if (this.#request.onPositionLost !== undefined || gone.resize !== undefined) {
       this.#capacity ??= new AgreedCapacity(this.#request);
       nothingKept(this.#capacity, (capacity) => {

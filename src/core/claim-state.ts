@@ -87,6 +87,7 @@ export class ClaimState {
   #longestMs = 0;
   /** A notification may be faster than the answer with the ticket. */
   #wantedTicket: bigint | undefined;
+  #goneEarly: (Gone & { readonly ticket: bigint }) | undefined;
   #isShortened = false;
 
   constructor(
@@ -128,6 +129,11 @@ export class ClaimState {
   canServeAnother(): boolean {
     const restMs = this.#trustedUntilMs - (knownSleepMs() - this.#sleptMs) - nowMs();
     return !this.#isShortened && restMs >= this.#longestMs / 3;
+  }
+
+  /** A notification has said before the first answer that the claim of that answer is gone. */
+  get goneBeforeAnswer(): Gone | undefined {
+    return this.#goneEarly?.ticket === this.ticket ? this.#goneEarly : undefined;
   }
 
   /** The engine has said that the claim is gone, in an answer to one of its tasks. */
@@ -234,6 +240,7 @@ export class ClaimState {
       if (mine) this.#isWanted();
       return;
     }
+    if (this.ticket === undefined && notification?.state === "gone") this.#goneEarly = notification;
     if (mine && notification.state === "gone") this.#listener?.gone(notification);
     else if (mine && this.grantedByNotification && this.trusted()) this.#waiter?.granted();
     else this.#listener?.notified();

@@ -265,15 +265,17 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
   /** A task waits behind a held claim: when its budget is spent, the next claim takes a place in the server's queue. */
   #watchBudget(): void {
     const held = this.#held;
-    if (this.#next !== undefined || this.#budgetTimer !== undefined || held === undefined) return;
     // Without a queue there is no place to take.
-    if (!this.#connection.backend.traits.queueing || held.budgetEndsAtMs === Infinity) return;
+    if (this.#next !== undefined || held === undefined || !this.#connection.backend.traits.queueing) return;
+    if (held.isSpent) {
+      this.#askNext();
+      return;
+    }
+    if (this.#budgetTimer !== undefined || held.budgetEndsAtMs === Infinity) return;
     this.#budgetTimer = startTimer(() => {
       this.#budgetTimer = undefined;
-      if (this.#held !== held || this.#tasks.size === 0 || this.#next !== undefined) return;
       // A timer may be early, and the budget may have begun later than it seemed.
-      if (held.isSpent) this.#askNext();
-      else this.#watchBudget();
+      if (this.#held === held && this.#tasks.size > 0) this.#watchBudget();
     }, held.budgetEndsAtMs - nowMs()).unref();
   }
 
@@ -282,7 +284,9 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
       return;
     const { queues } = this.#here;
     const index = queues.indexOf(this);
-    if (index !== -1) queues.splice(index, 1);
+    // The last task of a queue that was removed before: by now the name may belong to other tasks.
+    if (index === -1) return;
+    queues.splice(index, 1);
     this.#connection.localNames.tidy(this.#here);
   }
 }
