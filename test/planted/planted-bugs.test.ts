@@ -10,6 +10,7 @@ import { BUGS } from "./bugs.js";
 import { DATABASE_BUGS } from "./database-bugs.js";
 import { ENSEMBLE_BUGS } from "./ensemble-bugs.js";
 import { EXPIRY_BUGS } from "./expiry-bugs.js";
+import { HAND_OFF_BUGS } from "./hand-off-bugs.js";
 import { STICKY_BUGS } from "./sticky-bugs.js";
 import { TOKEN_BUGS } from "./token-bugs.js";
 import { type Outcome, VitestRuns } from "./vitest-runs.js";
@@ -25,7 +26,15 @@ const runs = new VitestRuns();
 /** Each run begins with work, and other files run beside this one: no more than there are cores. */
 const turns = createLocks(memory()).semaphore("runs", 2);
 
-const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...EXPIRY_BUGS, ...STICKY_BUGS, ...TOKEN_BUGS];
+const ALL = [
+  ...BUGS,
+  ...DATABASE_BUGS,
+  ...ENSEMBLE_BUGS,
+  ...EXPIRY_BUGS,
+  ...HAND_OFF_BUGS,
+  ...STICKY_BUGS,
+  ...TOKEN_BUGS,
+];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
 
 beforeAll(async () => {
