@@ -122,7 +122,8 @@ class Worker {
         : mutex.acquire({ ...options, wait: waitMs }));
       if (lease === null) record({ ...about(), outcome: "refused" });
       else {
-        const claimedAtNs = this.queue.claimedAtNs(name, lease.token);
+        // Strict order counts from the call: its claim must be its own.
+        const claimedAtNs = turn.fair ? undefined : this.queue.claimedAtNs(name, lease.token);
         record({ ...about(), outcome: "granted", token: lease.token, claimedAtNs });
       }
       return lease ?? undefined;
