@@ -82,6 +82,17 @@ test("a process that slept while its claim was idle gets a new one for the next 
   expect(lease.token / 1024n).toBeGreaterThan(before / 1024n);
 });
 
+test("the maxHold of a task does not limit the next one", async () => {
+  const mutex = open(memory()).mutex("a");
+  const first = await mutex.acquire({ maxHold: "1s" });
+  const waiting = mutex.acquire();
+  await first.release();
+  const second = await waiting;
+  expect(second.token).toBe(first.token + 1n);
+  await new Promise((resolve) => setTimeout(resolve, 1_200));
+  expect(second.held).toBe(true);
+});
+
 test("hand-offs let timers run", async () => {
   const mutex = open(memory()).mutex("a");
   let done = 0;

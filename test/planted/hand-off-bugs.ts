@@ -52,7 +52,7 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
         "this.holdLimitMs = Math.min(this.holdLimitMs, atMs + limits.maxHoldMs);",
       ),
     ],
-    caughtBy: FAULTS,
+    caughtBy: [EDGES, "the maxHold of a task does not limit"],
   },
   {
     name: "a claim used after its release was sent",
