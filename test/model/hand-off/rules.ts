@@ -206,7 +206,8 @@ export class Rules implements Observer {
       if (!this.stopsAnywhere)
         this.#must(machine.localMs >= untilMs, () => `t${id} was told of an end that was not its own`);
     } else if (loss === "forced" || loss === "taken") {
-      const isThere = this.server.queues.get(told.name)?.find(held.claim.id) !== undefined;
+      // A late request may have brought its id into the queue again, with another ticket.
+      const isThere = this.server.queues.get(told.name)?.find(held.claim.id)?.ticket === held.ticket;
       this.#must(!isThere, () => `t${id} was told that its claim is gone`);
     } else this.#must(loss === "closed", () => `t${id} lost by ${loss}`);
   }
