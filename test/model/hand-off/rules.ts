@@ -289,7 +289,8 @@ export class Rules implements Observer {
       );
       const wanting = this.#wanting(machine, name, ttlMs);
       const isNeeded = asking === undefined || this.#unsettled(machine, name, ttlMs);
-      this.#must(isNeeded, () => `P${machine.id} ${name}: a claim waits for no task`);
+      // Stopped in the middle of a re-entry, a process may ask as a stranger, by a call that is no task here.
+      this.#must(isNeeded || this.stopsAnywhere, () => `P${machine.id} ${name}: a claim waits for no task`);
       if (wanting > 0 && asking === undefined && connection.backend.traits.queueing) {
         const isServed = holder !== undefined || isBetweenTasks;
         this.#must(isServed, () => `P${machine.id} ${name}: ${wanting} tasks wait without a claim`);

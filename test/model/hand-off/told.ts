@@ -81,6 +81,8 @@ export class ToldClaims {
     if (told === undefined) return;
     if (answer.state === "gone") told.isGone = true;
     if (answer.state !== "held" && answer.state !== "waiting") return;
+    // The question was older than the grant: such an answer says nothing of a holder.
+    if (answer.state === "waiting" && told.grantedMs !== undefined) return;
     if (answer.state === "held" && answer.wanted) told.wantedMs ??= machine.localMs;
     this.#trust(told, answer.remainingMs, sentMs);
   }
