@@ -5,6 +5,7 @@ import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { linkedCopy } from "../support/linked-copy.js";
+import { BATCH_BUGS } from "./batch-bugs.js";
 import type { Bug } from "./bug.js";
 import { BUGS } from "./bugs.js";
 import { DATABASE_BUGS } from "./database-bugs.js";
@@ -25,7 +26,15 @@ const runs = new VitestRuns();
 /** Each run begins with work, and other files run beside this one: no more than there are cores. */
 const turns = createLocks(memory()).semaphore("runs", 2);
 
-const ALL = [...BUGS, ...DATABASE_BUGS, ...ENSEMBLE_BUGS, ...EXPIRY_BUGS, ...STICKY_BUGS, ...TOKEN_BUGS];
+const ALL = [
+  ...BUGS,
+  ...BATCH_BUGS,
+  ...DATABASE_BUGS,
+  ...ENSEMBLE_BUGS,
+  ...EXPIRY_BUGS,
+  ...STICKY_BUGS,
+  ...TOKEN_BUGS,
+];
 const POSSIBLE = ALL.filter((bug) => bug.needsRoot !== true || process.getuid?.() === 0);
 
 beforeAll(async () => {
