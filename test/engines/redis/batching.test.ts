@@ -211,20 +211,21 @@ describe.each(LIBRARIES)("claims and releases of one turn, by %s", (library) => 
     const log = await CommandLog.of(server.node.port);
     const seen = await log.during(async () => {
       proxy.blackhole("to-client");
-      const startMs = performance.now();
-      const failedMs = async (asked: Promise<unknown>) => {
+      const failedAtMs = async (asked: Promise<unknown>) => {
         await expect(asked).rejects.toMatchObject({ code: "backend", retryable: true });
-        return performance.now() - startMs;
+        return performance.now();
       };
-      const asked = [failedMs(claim(backend, "a")), failedMs(claim(backend, "b"))];
-      // The turn lasts; what was issued in it is sent at its end.
-      while (performance.now() < startMs + 400);
-      for (const ms of await Promise.all(asked)) {
-        expect(ms).toBeGreaterThan(550);
-        expect(ms).toBeLessThan(900);
+      const startMs = performance.now();
+      const asked = [failedAtMs(claim(backend, "a")), failedAtMs(claim(backend, "b"))];
+      // The turn lasts; what was issued in it is sent at its end, as is this question.
+      while (performance.now() < startMs + 500);
+      const listing = failedAtMs(backend.list({ name: "a" })[Symbol.asyncIterator]().next());
+      for (const atMs of await Promise.all(asked)) {
+        expect(atMs - startMs).toBeGreaterThan(550);
+        expect((await listing) - atMs).toBeGreaterThan(200);
       }
     });
-    expect(seen.scripts).toEqual([SCRIPTS.batch.sha]);
+    expect(seen.scripts.slice(0, 1)).toEqual([SCRIPTS.batch.sha]);
     proxy.heal();
   });
 
