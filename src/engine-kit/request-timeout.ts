@@ -20,10 +20,18 @@ export class RequestTimeout {
     this.timeoutMs = timeoutMs;
   }
 
-  /** Settles as the work does, or with that error when its time is up. `failed` may try again instead. */
-  bound<T>(work: Promise<T>, failed: (error: unknown) => Error | Promise<T>, late: () => Error): Promise<T> {
+  /**
+   * Settles as the work does, or with that error when its time is up. `failed` may try again instead. The time counts
+   * from now, or from when the caller asked.
+   */
+  bound<T>(
+    work: Promise<T>,
+    failed: (error: unknown) => Error | Promise<T>,
+    late: () => Error,
+    sinceMs = nowMs(),
+  ): Promise<T> {
     return new Promise((resolve, reject) => {
-      const waiting = { dueMs: nowMs() + this.timeoutMs, tooLate: () => settle(late, resolve, reject) };
+      const waiting = { dueMs: sinceMs + this.timeoutMs, tooLate: () => settle(late, resolve, reject) };
       this.#add(waiting);
       Promise.resolve(work).then(
         (value) => {
@@ -40,7 +48,7 @@ export class RequestTimeout {
 
   #add(waiting: Waiting): void {
     this.#waiting.add(waiting);
-    if (this.#timer === undefined) this.#timer = new AnswerTimer(this.timeoutMs, () => this.#look());
+    if (this.#timer === undefined) this.#timer = new AnswerTimer(waiting.dueMs - nowMs(), () => this.#look());
     else if (this.#waiting.size === 1) this.#timer.ref();
   }
 

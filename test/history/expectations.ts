@@ -43,15 +43,25 @@ const LONGEST_MS = 35_000;
 export async function expectAllPromisesKept(
   backend: WorkerBackend,
   pace = QUICK,
-  { queueing = true, except = [] }: { queueing?: boolean; except?: readonly HistoryPromise[] } = {},
+  {
+    queueing = true,
+    except = [],
+    workersPerProcess = 4,
+    names = ["stock", "orders"],
+  }: {
+    readonly queueing?: boolean;
+    readonly except?: readonly HistoryPromise[];
+    readonly workersPerProcess?: number;
+    readonly names?: readonly string[];
+  } = {},
 ): Promise<void> {
   const wanted = queueing ? AT_LEAST : { ...AT_LEAST, queued: 0 };
   const untilMs = performance.now() + LONGEST_MS;
   const history = await recordHistory({
     backend,
     processes: 4,
-    workersPerProcess: 4,
-    names: ["stock", "orders"],
+    workersPerProcess,
+    names,
     ...pace,
     meanwhile: async (look) => {
       await sleep(pace.durationMs);

@@ -63,12 +63,10 @@ export const BUGS: readonly Bug[] = [
   {
     name: "client time in the queue",
     edits: [
-      { file: LUA, find: "return time[1] * 1000000 + time[2]", replace: "return tonumber(ARGV[#ARGV])" },
       {
         file: LUA,
-        find: "local now = time[1] * 1000000 + time[2]",
-        replace: "local now = tonumber(ARGV[#ARGV])",
-        times: 2,
+        find: "local NOW = TIME[1] * 1000000 + TIME[2]",
+        replace: "local NOW = tonumber(ARGV[#ARGV])",
       },
       {
         file: "backends/redis/index.js",

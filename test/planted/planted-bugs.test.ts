@@ -5,6 +5,7 @@ import { createLocks } from "locktender";
 import { memory } from "locktender/memory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { linkedCopy } from "../support/linked-copy.js";
+import { BATCH_BUGS } from "./batch-bugs.js";
 import type { Bug } from "./bug.js";
 import { BUGS } from "./bugs.js";
 import { DATABASE_BUGS } from "./database-bugs.js";
@@ -28,6 +29,7 @@ const turns = createLocks(memory()).semaphore("runs", 2);
 
 const ALL = [
   ...BUGS,
+  ...BATCH_BUGS,
   ...DATABASE_BUGS,
   ...ENSEMBLE_BUGS,
   ...EXPIRY_BUGS,

@@ -6,10 +6,9 @@ if ARGV[4] then
   local idle = redis.call('GET', KEYS[1])
   local last = idle and tonumber(idle) or not idle and 0
   if last then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000000 + time[2]
+    local now = NOW
     if now > last and now - ARGV[3] >= 0 then
-      local ticket = time[1] .. string.sub('00000' .. time[2], -6)
+      local ticket = TIME[1] .. string.sub('00000' .. TIME[2], -6)
       redis.call('SET', KEYS[1], 'f ' .. ticket .. ' ' .. ARGV[1], 'PX', ARGV[4])
       return now
     end

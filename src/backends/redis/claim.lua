@@ -22,7 +22,7 @@ ttl, retentionMs = tonumber(ttl), tonumber(retentionMs)
 -- A waiter that was granted must be able to take its grant, or its claim would block all others for a ttl.
 if ticket ~= 0 then insistOnWriting(KEYS[2]) end
 local l = openLock(1)
-local now = serverTime()
+local now = NOW
 local changed = dropDead(l, now)
 local claim = findLive(l, id, now)
 local isNew = false

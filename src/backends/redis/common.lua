@@ -20,21 +20,11 @@
 -- totals (sum: the granted weight), so that an operation costs O(log claims). No claim is dead before
 -- <soonest> or alive after <latest>; the server keeps claims and queue until <kept> (ms).
 
--- All processes of a fleet may die at once, and the next claim should find the lock free. But all other clients
--- of the server wait until a script ends, so there is a bound for one call, however many locks it touches: to
--- remove this many claims takes some 50 ms.
-local MOST_DEAD = 10000
-local mayForget = MOST_DEAD
 local BATCH = 500
 local FORCED_KEPT_MS = 60000
 local KEPT_LONGER_MS = 60000
 -- No id has a blank in it.
 local UNTIL = 'until '
-
-local function serverTime()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
 
 local function readClaim(text)
   local ticket, came, granted, left, deadline, capacity, weight, fixed, minHold, who =

@@ -1,4 +1,4 @@
-import { type RedisClient, runScript, type Script } from "../../clients/redis/client.js";
+import { type RedisClient, runScript } from "../../clients/redis/client.js";
 import { RedisConnection } from "../../clients/redis/connection.js";
 import { Notifications, notificationChannel } from "../../clients/redis/notifications.js";
 import type { RedisSettings } from "../../clients/redis/options.js";
@@ -16,15 +16,16 @@ import type {
   Traits,
   Unwatch,
 } from "../../core/backend.js";
-import { backendError } from "../../core/errors.js";
+import { asError, backendError } from "../../core/errors.js";
 import { TicketFloor } from "../../engine-kit/queue.js";
 import { bitIn, forceText } from "../../engine-kit/replies.js";
 import { tlsCaveats } from "../../engine-kit/tls.js";
+import { Batcher, type Element, type Request } from "./batcher.js";
 import { redisCells } from "./cells.js";
 import { cellKey, LockKeyCache } from "./keys.js";
 import { type RedisOptions, readRedisOptions } from "./options.js";
 import { readAnswer, readPage, readRenewals } from "./replies.js";
-import { ClaimArgs, replicasThatHave, SCRIPTS, tryFewerKeys } from "./scripts.js";
+import { ClaimArgs, keepsSlotsApart, replicasThatHave, SCRIPTS, tryFewerKeys } from "./scripts.js";
 
 export type { IoredisLike } from "../../clients/redis/ioredis.js";
 export type { NodeRedisLike } from "../../clients/redis/node-redis.js";
@@ -36,13 +37,6 @@ const PAGE = 1_000;
 /** Locks on one Redis server, behind Sentinel, or in a Cluster; by ioredis, node-redis or iovalkey. */
 export function redis(options: RedisOptions = {}): Backend {
   return new RedisBackend(readRedisOptions(options));
-}
-
-/** By which connection a script is run, and, afterwards, which client has run it. */
-interface Run {
-  readonly connection: RedisConnection;
-  readonly repeatable: boolean;
-  client?: RedisClient;
 }
 
 class RedisBackend implements Backend {
@@ -57,6 +51,9 @@ class RedisBackend implements Backend {
   /** One for all servers of a cluster: where their clocks differ, the one that is ahead counts for all. */
   readonly #floor = new TicketFloor();
   readonly #claimArgs: ClaimArgs;
+  readonly #retentionMs: string;
+  readonly #releases: Batcher;
+  readonly #claims: Batcher;
 
   constructor(settings: RedisSettings) {
     this.#settings = settings;
@@ -71,35 +68,56 @@ class RedisBackend implements Backend {
       settings.timeoutMs,
       (channel, onMessage) => this.#connection.subscribe(channel, onMessage),
     );
+    this.#retentionMs = String(settings.retentionMs);
     this.#claimArgs = new ClaimArgs(this.#notifications.channel, settings.retentionMs);
+    this.#releases = this.#batcherOn(this.#connection);
+    this.#claims = settings.replicas > 0 ? this.#batcherOn(this.#claimConnection) : this.#releases;
   }
 
   get client(): string | undefined {
     return this.#connection.library;
   }
 
-  async claim(request: ClaimRequest): Promise<Answer> {
-    const keys = this.#keys.of(request.name);
+  claim(request: ClaimRequest): Promise<Answer> {
+    const { name, ttlMs, minHoldMs } = request;
+    const keys = this.#keys.of(name);
     const first = request.ticket === undefined;
-    const grantMs = Math.max(request.ttlMs, request.minHoldMs);
     const args = this.#claimArgs.of(request, first ? this.#floor.lowest() : 0);
     const touched = first ? keys.usual : keys.all;
     const tells = request.sticky === true && this.#notifications.stand;
-    const read = (reply: unknown) => readAnswer(reply, grantMs, tells);
-    const replicated = this.#settings.replicas > 0;
-    const run: Run = { connection: this.#claimConnection, repeatable: !replicated };
-    const answer = await this.#run(SCRIPTS.claim, touched, args, read, run);
-    if (first && "ticket" in answer) this.#floor.observe(answer.ticket);
-    if ("ticket" in answer) this.#claimConnection.wrote();
-    if (answer.state === "granted" && replicated) await this.#replicate(request.name, keys.head, run);
-    return answer;
+    const repeatable = this.#settings.replicas === 0;
+    const element: Element<Answer> = {
+      letter: "c",
+      name,
+      script: SCRIPTS.claim,
+      keys: touched,
+      args,
+      repeatable,
+      read: (reply) => {
+        const answer = readAnswer(reply, Math.max(ttlMs, minHoldMs), tells);
+        if ("ticket" in answer) {
+          if (first) this.#floor.observe(answer.ticket);
+          this.#claimConnection.wrote();
+        }
+        if (repeatable || answer.state !== "granted") return answer;
+        return this.#replicate(name, keys.head, element).then(() => answer);
+      },
+    };
+    return this.#claims.ask(element);
   }
 
   /** Renewals of many locks share a script, except where a cluster keeps the locks apart. */
   async renew(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     if (claims.length === 0) return [];
-    const { clustered } = await this.#connection.client();
-    if (!clustered) return this.#renewTogether(claims);
+    await this.#connection.client();
+    if (!this.#connection.keepsNamesApart) {
+      try {
+        return await this.#renewTogether(claims);
+      } catch (error) {
+        if (claims.length === 1 || !keepsSlotsApart(asError(asError(error).cause).message)) throw error;
+        this.#connection.keepNamesApart();
+      }
+    }
     // A node that is down must not cost the locks of the other nodes their renewal.
     const unknown = (error: unknown): readonly Renewal[] => [{ state: "unknown", error }];
     const answers = await Promise.all(claims.map((claim) => this.#renewTogether([claim]).catch(unknown)));
@@ -109,24 +127,33 @@ class RedisBackend implements Backend {
   async #renewTogether(claims: readonly RenewRequest[]): Promise<readonly Renewal[]> {
     const keys = claims.flatMap(({ name }) => this.#keys.of(name).all);
     const args = claims.flatMap(({ id, ticket, ttlMs }) => [id, String(ticket), toUs(ttlMs)]);
-    const all = [String(this.#settings.retentionMs), ...args];
+    const all = [this.#retentionMs, ...args];
     const read = (reply: unknown) => readRenewals(reply, claims.length);
-    const renewals = await this.#run(SCRIPTS.renew, keys, all, read);
+    const renewals = await this.#run({ script: SCRIPTS.renew, keys, args: all, repeatable: true }, read);
     if (renewals.some(({ state }) => state !== "gone")) this.#connection.wrote();
     return renewals;
   }
 
-  async release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
+  release(claim: { readonly name: string; readonly id: string }, ending?: Ending): Promise<boolean> {
     const keys = this.#keys.of(claim.name);
-    const args = [claim.id, String(this.#settings.retentionMs)];
+    const args = [claim.id, this.#retentionMs];
     const forced = typeof ending === "object";
     if (ending !== undefined) args.push(forced ? forceText(ending) : ending);
-    const touched = forced ? keys.all : keys.usual;
-    // Repeated, it would say that the claim was not there. Core tries a release again, and knows that.
-    const run: Run = { connection: this.#connection, repeatable: false };
-    const wasThere = await this.#run(SCRIPTS.release, touched, args, bitIn, run);
-    if (wasThere) this.#connection.wrote();
-    return wasThere;
+    const element: Element<boolean> = {
+      letter: "r",
+      name: claim.name,
+      script: SCRIPTS.release,
+      keys: forced ? keys.all : keys.usual,
+      args,
+      // Repeated, it would say that the claim was not there. Core tries a release again, and knows that.
+      repeatable: false,
+      read: (reply) => {
+        const wasThere = bitIn(reply);
+        if (wasThere) this.#connection.wrote();
+        return wasThere;
+      },
+    };
+    return forced ? this.#run(element, element.read) : this.#releases.ask(element);
   }
 
   async *list(
@@ -147,9 +174,9 @@ class RedisBackend implements Backend {
   }
 
   async #record(name: string, limit = Infinity): Promise<ResourceRecord | undefined> {
-    const keys = this.#keys.of(name).usual;
+    const ask = { script: SCRIPTS.list, keys: this.#keys.of(name).usual, repeatable: true };
     const read = (after: number, most: number) =>
-      this.#run(SCRIPTS.list, keys, [String(after), String(most)], (reply) => readPage(name, reply));
+      this.#run({ ...ask, args: [String(after), String(most)] }, (reply) => readPage(name, reply));
     let page = await read(0, Math.min(PAGE, limit));
     const { capacity } = page;
     const claims = [...page.claims];
@@ -171,25 +198,40 @@ class RedisBackend implements Backend {
   }
 
   async close(): Promise<void> {
+    this.#flush();
     this.#notifications.close();
     const connections = new Set([this.#connection, this.#claimConnection]);
     await Promise.all([...connections].map((connection) => connection.close()));
   }
 
+  /** What does not wait for the end of the turn goes behind what does, because it was issued later. */
   #run<T>(
-    script: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    read: (reply: unknown) => T,
-    run: Run = { connection: this.#connection, repeatable: true },
+    request: Request,
+    read: (reply: unknown) => T | Promise<T>,
+    connection = this.#connection,
   ): Promise<T> {
-    const asked = run.connection.use((client) => {
-      run.client = client;
+    this.#flush();
+    return this.#send(request, connection).then((reply) => readReply(reply, read));
+  }
+
+  #flush(): void {
+    this.#releases.flush();
+    this.#claims.flush();
+  }
+
+  #batcherOn(connection: RedisConnection): Batcher {
+    return new Batcher(connection, (element, sinceMs) => this.#send(element, connection, sinceMs));
+  }
+
+  #send(request: Request, connection: RedisConnection, sinceMs?: number): Promise<unknown> {
+    const { script, keys, args, repeatable } = request;
+    const work = (client: RedisClient) => {
+      request.client = client;
       const answered = runScript(client, script, keys, args);
       if (!client.clustered) return answered;
       return answered.catch((error: unknown) => tryFewerKeys(error, client, script, keys, args));
-    }, run.repeatable);
-    return asked.then((reply) => readReply(reply, read));
+    };
+    return connection.use(work, repeatable, sinceMs);
   }
 
   async #runCell<T>(
@@ -199,11 +241,12 @@ class RedisBackend implements Backend {
     change?: string,
   ): Promise<T> {
     const key = cellKey(this.#settings.prefix, name);
-    if (change === undefined) return this.#run(SCRIPTS.cell, [key], args, read);
+    const { cell: script } = SCRIPTS;
+    if (change === undefined) return this.#run({ script, keys: [key], args, repeatable: true }, read);
     // The server remembers a change for the time of one request only: a repetition could come later, and do it twice.
-    const run: Run = { connection: this.#claimConnection, repeatable: false };
-    const answer = await this.#run(SCRIPTS.cell, [key, `${key}:${change}`], args, read, run);
-    if (answer !== undefined && this.#settings.replicas > 0) await this.#replicate(name, key, run);
+    const request: Request = { script, keys: [key, `${key}:${change}`], args, repeatable: false };
+    const answer = await this.#run(request, read, this.#claimConnection);
+    if (answer !== undefined && this.#settings.replicas > 0) await this.#replicate(name, key, request);
     return answer;
   }
 
@@ -211,7 +254,7 @@ class RedisBackend implements Backend {
    * Narrows the window in which a failover loses the claim; a claim that too few have seen is no grant. Only the
    * connection that wrote the claim can ask for that: on any other one, WAIT tells of something else.
    */
-  async #replicate(name: string, key: string, written: Run): Promise<void> {
+  async #replicate(name: string, key: string, written: Request): Promise<void> {
     const { replicas, timeoutMs } = this.#settings;
     const askWriter = (client: RedisClient) => {
       if (client !== written.client) throw new Error("the connection that wrote this is gone");

@@ -9,12 +9,16 @@ export interface LockKeys {
   readonly all: readonly string[];
 }
 
-const MOST_KEPT = 1_000;
+/** Few, because each is copied by the garbage collector if it lives for longer than a claim. */
+const MOST_KEPT = 100;
 
-/** The keys of locks by name. A program uses few names again and again: what they become is kept. */
+/**
+ * The keys of locks by name. A program uses few names again and again, or each name for one claim and its release: what
+ * they become is kept, and all of it forgotten at times.
+ */
 export class LockKeyCache {
   readonly #prefix: string;
-  readonly #kept = new Map<string, LockKeys>();
+  #kept = new Map<string, LockKeys>();
 
   constructor(prefix: string) {
     this.#prefix = prefix;
@@ -23,7 +27,8 @@ export class LockKeyCache {
   of(name: string): LockKeys {
     let keys = this.#kept.get(name);
     if (keys === undefined) {
-      if (this.#kept.size >= MOST_KEPT) this.#kept.clear();
+      // A new one: what is put into a map that was cleared lives for as long as its old table (core/short-lived.ts).
+      if (this.#kept.size >= MOST_KEPT) this.#kept = new Map();
       keys = makeKeys(this.#prefix, name);
       this.#kept.set(name, keys);
     }

@@ -7,7 +7,7 @@
 
 local after, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local l = openLock(1)
-local now = serverTime()
+local now = NOW
 local ids = {}
 if l.onlyId then
   if l.only.ticket > after then ids = { l.onlyId } end

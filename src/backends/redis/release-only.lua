@@ -11,8 +11,7 @@ if not ticket then
   onlyId, ticket, deadline = string.match(head, '^o (%S+) (%d+) %d+ %d+ 0 (%d+) %d+ %d+ %d 0 ')
 end
 if onlyId == ARGV[1] and not ARGV[3] then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000000 + time[2]
+  local now = NOW
   local keptMs, ahead = ARGV[2], ticket - now
   -- The counter of a ticket that is ahead of the clock is needed for longer than the retention.
   if ahead > 0 then keptMs = keptMs + math.ceil(ahead / 1000) end

@@ -10,7 +10,7 @@ local force = ending ~= 'unused' and ending
 insistOnWriting(KEYS[2])
 local l = openLock(1)
 if force then need(l.forced) end
-local now = serverTime()
+local now = NOW
 local changed = dropDead(l, now)
 local claim = findLive(l, id, now)
 

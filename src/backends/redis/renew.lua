@@ -5,7 +5,7 @@
 -- Out   for each claim {'held', remaining µs, and 'wanted' if it is sticky and others wait} | {'waiting', remaining µs, change in µs} | {'gone', forced JSON or ''}
 
 local retentionMs = tonumber(ARGV[1])
-local now = serverTime()
+local now = NOW
 local answers = {}
 insistOnWriting(KEYS[2])
 

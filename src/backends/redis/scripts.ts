@@ -5,13 +5,24 @@ import { FreshFlight } from "../../core/concurrency.js";
 import { metadataOf } from "../../engine-kit/replies.js";
 import { lua } from "./lua.generated.js";
 
+const CLAIM = lua["claim-idle"] + lua.common + lua.claim;
+const RELEASE = lua["release-only"] + lua.common + lua.release;
+
 export const SCRIPTS = {
-  claim: makeScript(lua.draw + lua["claim-idle"] + lua.common + lua.claim),
-  renew: makeScript(lua.common + lua.renew),
-  release: makeScript(lua["release-only"] + lua.common + lua.release),
-  list: makeScript(lua.common + lua.list),
+  claim: makeScript(lua.start + lua.draw + CLAIM),
+  renew: makeScript(lua.start + lua.common + lua.renew),
+  release: makeScript(lua.start + RELEASE),
+  list: makeScript(lua.start + lua.common + lua.list),
   cell: makeScript(lua.draw + lua.cell),
+  batch: makeScript(
+    lua.start + lua.draw + asFunction("claim", CLAIM) + asFunction("release", RELEASE) + lua.batch,
+  ),
 };
+
+/** A whole script as a function with inputs of its own. */
+function asFunction(name: string, text: string): string {
+  return `local function ${name}(KEYS, ARGV)\n${text}end\n`;
+}
 
 /** The arguments of claim.lua. Most calls ask for the same as the call before, so the texts are kept. */
 export class ClaimArgs {
@@ -21,6 +32,8 @@ export class ClaimArgs {
   #shape = "";
   #terms = "";
   #keptMs: string | undefined;
+  #floor = 0;
+  #floorText = "0";
 
   constructor(channel: string, retentionMs: number) {
     this.#channel = channel;
@@ -31,7 +44,11 @@ export class ClaimArgs {
   of(request: ClaimRequest, floor: number): readonly string[] {
     const last = this.#last;
     if (last === undefined || !asksTheSame(last, request)) this.#make(request);
-    const args = [`${request.id} ${this.#shape}`, this.#terms, String(floor)];
+    if (floor !== this.#floor) {
+      this.#floor = floor;
+      this.#floorText = String(floor);
+    }
+    const args = [`${request.id} ${this.#shape}`, this.#terms, this.#floorText];
     if (this.#keptMs !== undefined) args.push(this.#keptMs);
     return args;
   }
@@ -65,21 +82,41 @@ function asksTheSame(a: ClaimRequest, b: ClaimRequest): boolean {
   );
 }
 
-const questions = new WeakMap<RedisClient, FreshFlight<number>>();
+/** Of one connection: the question that is under way, and the one that the grants of this turn ask together. */
+interface Questions {
+  readonly flight: FreshFlight<number>;
+  ofTurn: Promise<number> | undefined;
+}
+
+const questions = new WeakMap<RedisClient, Questions>();
 
 /**
  * How many replicas have all that was written by that connection until now. One question serves all grants that are
  * under way: it is asked after each of them was written, and covers all that was written before it. While a replica is
- * missing, each question blocks its connection.
+ * missing, each question blocks its connection. The grants of one call are learnt of in one turn, and ask behind it.
  */
 export function replicasThatHave(client: RedisClient, ask: () => Promise<number>): Promise<number> {
-  const known = questions.get(client) ?? new FreshFlight<number>();
+  const known = questions.get(client) ?? { flight: new FreshFlight<number>(), ofTurn: undefined };
   questions.set(client, known);
-  return known.run(ask);
+  known.ofTurn ??= Promise.resolve().then(() => {
+    known.ofTurn = undefined;
+    return known.flight.run(ask);
+  });
+  return known.ofTurn;
 }
 
 /** ioredis tries again by itself, is sent to and fro between the two nodes, and shows only the last of it. */
 const MOVING = /\bTRYAGAIN\b|Too many Cluster redirections/;
+
+/** A cluster moves the keys to another node. The script has not run. */
+export function isMoving(message: string): boolean {
+  return MOVING.test(message);
+}
+
+/** The server takes no call with keys of several slots, as one of a cluster. Some hosters say it in their own words. */
+export function keepsSlotsApart(message: string): boolean {
+  return /^CROSSSLOT\b|\bsame slot\b/.test(message);
+}
 
 /** How many of a lock's keys there are: the head of an uncontended one, or those of a queue. */
 const THERE = [1, 3];
@@ -96,7 +133,7 @@ export async function tryFewerKeys(
   keys: readonly string[],
   args: readonly string[],
 ): Promise<unknown> {
-  if (!(error instanceof Error) || !MOVING.test(error.message)) throw error;
+  if (!(error instanceof Error) || !isMoving(error.message)) throw error;
   for (const count of THERE.filter((fewer) => fewer < keys.length)) {
     try {
       return await runScript(client, script, keys.slice(0, count), args);

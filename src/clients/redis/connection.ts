@@ -1,5 +1,5 @@
 import { isTimeToRepeat, nowMs } from "../../core/clock.js";
-import { backendError } from "../../core/errors.js";
+import { backendError, type LockError } from "../../core/errors.js";
 import { Backoff, RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { describeHosts } from "../../engine-kit/url.js";
 import { type RedisClient, type Subscription, scanNames } from "./client.js";
@@ -27,12 +27,14 @@ export class RedisConnection {
   readonly #onReplaced: () => void;
   readonly #requestTimeout: RequestTimeout;
   readonly #failover: ClusterFailover;
-  readonly #failed = (error: unknown) => {
+  /** What a client has thrown, as an error of ours. */
+  readonly errorOf = (error: unknown): LockError => {
     // Of the node that serves these slots by now this client may know nothing.
     if (this.#ready?.clustered && isUnreachable(error)) this.#replace(this.#ready);
     return redisError(clearer(error, this.#latest?.trouble?.()), this.#where, this.#settings);
   };
   #client: Promise<RedisClient> | undefined;
+  #refusesSlots = false;
   #ready: RedisClient | undefined;
   #latest: RedisClient | undefined;
   #closed = false;
@@ -65,13 +67,24 @@ export class RedisConnection {
     return this.#latest?.library;
   }
 
+  /** Whether keys of several names may not meet in one call: in a cluster, and at a server that has refused that. */
+  get keepsNamesApart(): boolean {
+    return this.#refusesSlots || (this.#latest?.clustered ?? this.#settings.address?.kind === "cluster");
+  }
+
+  /** The server has refused keys of several slots. */
+  keepNamesApart(): void {
+    this.#refusesSlots = true;
+  }
+
   /**
    * `repeatable`: the work may be done once more when its connection breaks. The server may have closed an idle
-   * connection long ago, and the next request is the first to learn of it.
+   * connection long ago, and the next request is the first to learn of it. The time for an answer counts from
+   * `sinceMs`, if it is given and the client is there.
    */
-  use<T>(work: (client: RedisClient) => Promise<T>, repeatable = true): Promise<T> {
+  use<T>(work: (client: RedisClient) => Promise<T>, repeatable = true, sinceMs?: number): Promise<T> {
     const client = this.#ready;
-    if (client !== undefined) return this.#bound(client, work, repeatable);
+    if (client !== undefined) return this.#bound(client, work, repeatable, sinceMs);
     return this.#opened().then((opened) => this.#bound(opened, work, repeatable));
   }
 
@@ -90,34 +103,40 @@ export class RedisConnection {
     return this.#ready ?? this.#open();
   }
 
-  #bound<T>(client: RedisClient, work: (client: RedisClient) => Promise<T>, repeatable: boolean): Promise<T> {
+  #bound<T>(
+    client: RedisClient,
+    work: (client: RedisClient) => Promise<T>,
+    repeatable: boolean,
+    startMs = nowMs(),
+  ): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
-    const startMs = nowMs();
     const failed = (error: unknown) => {
       const isTime = repeatable && isTimeToRepeat(startMs, this.#settings.timeoutMs);
       const isRepeated = this.#hasMoved(client, error) || (this.#hasBroken(client, error) && isTime);
-      if (!isRepeated) return this.#failed(error);
-      return this.#open().then((opened) => this.#ask(opened, work, this.#failed));
+      if (!isRepeated) return this.errorOf(error);
+      return this.#open().then((opened) => this.#ask(opened, work, this.errorOf));
     };
-    return this.#ask(client, work, failed);
+    return this.#ask(client, work, failed, startMs);
   }
 
   #ask<T>(
     client: RedisClient,
     work: (client: RedisClient) => Promise<T>,
     failed: (error: unknown) => Error | Promise<T>,
+    sinceMs?: number,
   ): Promise<T> {
     let asked: Promise<T>;
     try {
       asked = work(client);
     } catch (error) {
-      return Promise.reject(this.#failed(error));
+      return Promise.reject(this.errorOf(error));
     }
-    return this.#requestTimeout.bound(asked, failed, () => {
+    const late = () => {
       this.#replace(client);
       const text = `Redis at ${this.#where}: no answer within ${this.#settings.timeoutMs} ms`;
       return backendError(text, { retryable: true });
-    });
+    };
+    return this.#requestTimeout.bound(asked, failed, late, sinceMs);
   }
 
   /**
@@ -191,7 +210,7 @@ export class RedisConnection {
     if (this.#client === undefined && nowMs() < this.#retryAtMs) return Promise.reject(this.#failure);
     this.#client ??= this.#connect().catch((error: unknown) => {
       this.#client = undefined;
-      this.#failure = this.#failed(error);
+      this.#failure = this.errorOf(error);
       // While nothing is known of a server, each request shows how it is; a client of the caller's connects by itself.
       if (this.#latest !== undefined && this.#settings.client === undefined)
         this.#retryAtMs = nowMs() + Math.min(this.#failures++ * RETRY_MS, LONGEST_RETRY_MS);

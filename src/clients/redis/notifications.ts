@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Notify, Unwatch } from "../../core/backend.js";
+import { ShortLivedMap } from "../../core/short-lived.js";
 import { startTimer } from "../../core/timer.js";
 import { readMessage } from "../../engine-kit/replies.js";
 import { Backoff } from "../../engine-kit/request-timeout.js";
@@ -23,7 +24,7 @@ const PULSE = 5;
  */
 export class Notifications {
   readonly channel: string;
-  readonly #watched = new Map<string, Notify>();
+  readonly #watched = new ShortLivedMap<string, Notify>();
   readonly #timeoutMs: number;
   readonly #subscribe: RedisClient["subscribe"];
   #subscription: Subscription | undefined;

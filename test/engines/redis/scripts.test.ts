@@ -42,10 +42,10 @@ describe.each(LIBRARIES)("scripts, by %s", (library) => {
       lease = await locks.mutex("one").acquire();
     });
     expect(acquired.asked).toEqual(["evalsha"]);
-    expect(acquired.inScripts).toEqual(["get", "time", "set"]);
+    expect(acquired.inScripts).toEqual(["time", "get", "set"]);
     const released = await log.during(async () => lease?.release());
     expect(released.asked).toEqual(["evalsha"]);
-    expect(released.inScripts).toEqual(["get", "time", "set"]);
+    expect(released.inScripts).toEqual(["time", "get", "set"]);
     expect((await log.during(() => locks.mutex("one").run(() => undefined))).asked).toEqual([
       "evalsha",
       "evalsha",

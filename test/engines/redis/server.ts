@@ -289,3 +289,17 @@ async function orStop<T>(running: readonly Stoppable[], work: () => Promise<T>):
     throw error;
   }
 }
+
+/** One server of a cluster that has all slots. It refuses calls with keys of several slots, however it is reached. */
+export async function startRedisOfCluster(): Promise<RedisSingle> {
+  const [port = 0, busPort = 0] = await freePorts(2);
+  // Alone it would not learn its own address.
+  const bus = ["cluster-enabled yes", `cluster-port ${busPort}`, `cluster-announce-ip ${HOST}`];
+  const config = [...DATA_CONFIG, ...bus];
+  const node = await startNode("cluster", port, config, {});
+  return await orStop([node], async () => {
+    await askRedis(port, "CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1);
+    await untilTold(port, ["CLUSTER", "INFO"], ["cluster_state:ok"]);
+    return { url: `redis://${addresses([node])}`, node, stop: () => node.stop() };
+  });
+}

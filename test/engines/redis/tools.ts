@@ -94,9 +94,12 @@ export class CommandLog {
   }
 
   static async of(port: number): Promise<CommandLog> {
-    const client = look(port);
+    const [client, watcher] = [look(port), look(port)];
     const log = new CommandLog(client);
-    const monitor = await look(port).monitor();
+    // What they ask when they connect must not come to the monitor in one piece with its first answer: it would take the
+    // one for the other.
+    await Promise.all([client.ping(), watcher.ping()]);
+    const monitor = await watcher.monitor();
     monitor.on("monitor", (_time: string, args: string[], source: string) => {
       log.#lines.push({ args, source });
     });
