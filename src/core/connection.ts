@@ -104,23 +104,38 @@ export class Connection {
    * Gives a claim back, trying again while the engine may come back. What cannot be delivered now is an error,
    * and is tried again behind the scenes.
    */
-  async release(claim: ClaimState, trusted = claim.held && claim.trusted()): Promise<boolean> {
+  release(claim: ClaimState, trusted = claim.held && claim.trusted()): Promise<boolean> {
     const startMs = nowMs();
+    const again = (error: unknown) => this.#releaseAgain(claim, trusted, startMs, error);
+    try {
+      return this.backend.release(claim, claim.ending).catch(again);
+    } catch (error) {
+      return again(error);
+    }
+  }
+
+  async #releaseAgain(
+    claim: ClaimState,
+    trusted: boolean,
+    startMs: number,
+    firstError: unknown,
+  ): Promise<boolean> {
+    let error = firstError;
     for (let attempt = 1; ; attempt++) {
+      const failure = asLockError(error, `could not release "${claim.name}"`);
+      // A caller that closes does not wait: the ttl ends what one attempt could not.
+      if (!failure.retryable || this.closing.aborted) throw failure;
+      const spentMs = nowMs() - startMs;
+      if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > claim.ttlMs) {
+        this.#releaseRetry.add(claim);
+        throw failure;
+      }
+      await delay(RELEASE_GAP_MS * attempt);
       try {
-        const found = await this.backend.release(claim, claim.ending);
         // After an attempt whose answer was lost, "not there" means that the first one did it.
-        return found || (attempt > 1 && trusted);
-      } catch (error) {
-        const failure = asLockError(error, `could not release "${claim.name}"`);
-        // A caller that closes does not wait: the ttl ends what one attempt could not.
-        if (!failure.retryable || this.closing.aborted) throw failure;
-        const spentMs = nowMs() - startMs;
-        if ((attempt >= RELEASE_ATTEMPTS && spentMs >= RELEASE_MS) || spentMs > claim.ttlMs) {
-          this.#releaseRetry.add(claim);
-          throw failure;
-        }
-        await delay(RELEASE_GAP_MS * attempt);
+        return (await this.backend.release(claim, claim.ending)) || trusted;
+      } catch (failed) {
+        error = failed;
       }
     }
   }

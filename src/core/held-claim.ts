@@ -116,32 +116,33 @@ export class HeldClaim implements HolderListener, Grant {
     return this.#givenBack;
   }
 
-  async #release(): Promise<boolean> {
+  #release(): Promise<boolean> {
     const { connection, claim, shared } = this;
     this.#leaveGrants();
     this.#noticeLoss();
     const wasHeld = this.lost === undefined;
     if (wasHeld && shared?.passOn(this)) {
       // The engine is not asked: it is held for as long as it is trusted.
-      this.#tellReleased(true);
-      return true;
+      return Promise.resolve(this.#tellReleased(true));
     }
     connection.leave(claim);
-    if (connection.closed) return false;
+    if (connection.closed) return Promise.resolve(false);
     if (!wasHeld) {
       // The engine may still have the claim for a moment; no caller needs to wait until it is removed.
       const withdrawn = this.#takenAway() ? undefined : connection.withdraw(claim);
       if (withdrawn !== undefined) connection.inBackground(withdrawn);
       shared?.end(withdrawn);
-      return false;
+      return Promise.resolve(false);
     }
     const releasing = connection.release(claim, wasHeld);
     // The next claim of this process is sent behind the release.
     shared?.end(releasing);
-    const found = await releasing;
-    if (!found) await this.#learnLoss();
-    this.#tellReleased(found);
-    return found;
+    return releasing.then((found) => (found ? this.#tellReleased(true) : this.#wasTaken()));
+  }
+
+  async #wasTaken(): Promise<boolean> {
+    await this.#learnLoss();
+    return this.#tellReleased(false);
   }
 
   #leaveGrants(): void {
@@ -149,12 +150,13 @@ export class HeldClaim implements HolderListener, Grant {
     if (this.exclusive) this.connection.localNames.ended(this);
   }
 
-  #tellReleased(wasHeld: boolean): void {
+  #tellReleased(wasHeld: boolean): boolean {
     const { connection, claim } = this;
-    if (!connection.events.wants("released")) return;
+    if (!connection.events.wants("released")) return wasHeld;
     const heldMs = elapsedMs(this.grantedAtMs);
     const token = String(this.token);
     connection.events.emit({ type: "released", ...connection.about(claim), token, heldMs, wasHeld });
+    return wasHeld;
   }
 
   /** Changes what others see of it. */

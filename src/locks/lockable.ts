@@ -45,11 +45,11 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
   /** `besides`: what else is held for the same purpose, though not by the call chain yet. @internal */
   abstract enter(options?: O, besides?: readonly AnyLease[]): Promise<L | Taken>;
 
-  async acquire(options?: O): Promise<L> {
+  acquire(options?: O): Promise<L> {
     const here = this.connection.leaks.stackHere(this.acquire);
-    const entered = await this.enter(options);
-    if (isTaken(entered)) throw await entered.told();
-    return this.#watched(entered, options, here);
+    return this.enter(options).then((entered) =>
+      isTaken(entered) ? entered.told().then(rejected) : this.#watched(entered, options, here),
+    );
   }
 
   async tryAcquire(options?: TryOptionsOf<O>): Promise<L | null> {
@@ -81,6 +81,10 @@ export abstract class Holdable<L extends AnyLease, O extends AcquireOptions = Ac
     if (isTaken(entered)) return { ran: false, blockers: await entered.blockers() };
     return { ran: true, value: await runHeld(entered, fn) };
   }
+}
+
+function rejected(error: Error): Promise<never> {
+  return Promise.reject(error);
 }
 
 export function isTaken(entered: AnyLease | Taken): entered is Taken {

@@ -56,7 +56,16 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
   }
 
   /** By the own call chain if it holds this lock already, else by the engine. @internal */
-  async enter(options?: AcquireOptions, besides: readonly AnyLease[] = []): Promise<L | Taken> {
+  enter(options?: AcquireOptions, besides: readonly AnyLease[] = []): Promise<L | Taken> {
+    // No async function: each one on the way of a free lock costs two promises.
+    try {
+      return this.#enter(options, besides);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #enter(options: AcquireOptions | undefined, besides: readonly AnyLease[]): Promise<L | Taken> {
     const { connection, name } = this;
     const { Lease } = this.#resource;
     const ask = options === undefined ? this.#plain : readOptions(this.#resource, options, this.#defaults);
@@ -67,14 +76,17 @@ export class EngineLock<L extends ClaimLease> extends Holdable<L> {
     if (own !== undefined && own.heldClaim.request.capacity === ask.capacity) {
       if (ask.weight > own.heldClaim.request.weight) throw upgrade(name);
       if (ask.reentrant || within)
-        return (await own.reenter(Lease, outer, ask.waitMs, ask.signal)) ?? takenBy(connection, name);
+        return own
+          .reenter(Lease, outer, ask.waitMs, ask.signal)
+          .then((lease) => lease ?? takenBy(connection, name));
       if (ask.waitMs > 0) throw selfDeadlock(name);
     }
     const startMs = nowMs();
-    const heldClaim = await traced(connection, ask, shownHolds(outer, connection, besides));
-    if (heldClaim === undefined) return takenBy(connection, name);
-    tellAcquired(heldClaim, startMs);
-    return new Lease(heldClaim, outer);
+    return traced(connection, ask, shownHolds(outer, connection, besides)).then((heldClaim) => {
+      if (heldClaim === undefined) return takenBy(connection, name);
+      tellAcquired(heldClaim, startMs);
+      return new Lease(heldClaim, outer);
+    });
   }
 }
 

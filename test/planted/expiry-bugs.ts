@@ -60,14 +60,14 @@ export const EXPIRY_BUGS: readonly Bug[] = [
     edits: [
       {
         file: LUA,
-        find: "local now = serverTime()\\nlocal answers = {}",
-        replace: "local now = math.min(serverTime(), tonumber(ARGV[#ARGV]))\\nlocal answers = {}",
+        find: "local now = NOW\\nlocal answers = {}",
+        replace: "local now = math.min(NOW, tonumber(ARGV[#ARGV]))\\nlocal answers = {}",
       },
       {
         file: "backends/redis/index.js",
-        find: "const all = [String(this.#settings.retentionMs), ...args];",
+        find: "const all = [this.#retentionMs, ...args];",
         replace:
-          "const all = [String(this.#settings.retentionMs), ...args, String(Math.floor((performance.timeOrigin + performance.now()) * 1000))];",
+          "const all = [this.#retentionMs, ...args, String(Math.floor((performance.timeOrigin + performance.now()) * 1000))];",
       },
     ],
     caughtBy: [SINGLE, "a renewal delivered after the claim has expired revives nothing"],
