@@ -3,7 +3,6 @@ import { type PostgresJsSql, type PostgresOptions, postgres } from "locktender/p
 import { startFaultProxy } from "locktender/testing";
 import type { PostgresType, Sql } from "postgres";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { REVISION } from "#lib/backends/sql/routines.js";
 import { postgresHarness } from "../engines/postgres/harness.js";
 import { askPostgres, setReadOnly, startPostgres } from "../engines/postgres/server.js";
 import { makeCertificates } from "../servers/certificates.js";
@@ -57,7 +56,7 @@ describe("a sql of postgres.js", () => {
     await (await waiting).release();
     expect(locks.guarantees).toMatchObject({ notifications: true });
     // Another release's functions, or ours made anew.
-    await sql.unsafe(`DROP FUNCTION "${prefix}".breaking_r${REVISION}()`);
+    await sql.unsafe(`DROP FUNCTION "${prefix}".breaking_r4()`);
     const second = createLocks(postgres({ sql, prefix }));
     await second.mutex("a").run(() => undefined);
     await second.close();

@@ -113,14 +113,6 @@ function poolOf(pool: MysqlPoolLike, timeoutMs: number): Pool<MysqlConnectionLik
   });
 }
 
-/** With fewer connections than this, none of them can be spared to sleep. */
-const SPARING_FROM = 4;
-
-/** Whether one connection may be in use for as long as claims wait. */
-export function hasSpare({ target, connections }: MysqlSettings): boolean {
-  return (target.address === undefined ? limitOf(target.pool) : connections) >= SPARING_FROM;
-}
-
 /** How many connections a pool of the library makes at most. */
 function limitOf(pool: object): number {
   const { pool: inner = pool } = pool as { readonly pool?: object };

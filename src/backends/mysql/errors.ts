@@ -61,11 +61,6 @@ export function isFromServer(error: unknown): boolean {
   return numberOf(error) !== 0;
 }
 
-/** A statement was told to end, and has not been at work. */
-export function isInterrupted(error: unknown): boolean {
-  return numberOf(error) === 1317;
-}
-
 /** `read_only` of a server: a number, or one of several words in newer versions of MariaDB. */
 export function isWritable(readOnly: unknown): boolean {
   return /^(0|OFF)$/i.test(String(readOnly));

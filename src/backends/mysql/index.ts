@@ -4,15 +4,12 @@ import { tlsCaveats } from "../../engine-kit/tls.js";
 import { DATABASE_TRAITS, REPLICATION_CAVEAT, SqlBackend } from "../sql/backend.js";
 import { type Driver, PooledConnection } from "../sql/connection.js";
 import { readPrefix } from "../sql/options.js";
-import type { Poller } from "../sql/poller.js";
 import type { Routine } from "../sql/routines.js";
-import type { WaiterRegistry } from "../sql/waiter-registry.js";
-import { hasSpare, openPool } from "./client.js";
+import { openPool } from "./client.js";
 import { ENGINE, explain, meaningOf } from "./errors.js";
 import { AS_USUAL, type MysqlSession, rowsOf } from "./library.js";
 import { type MysqlOptions, type MysqlSettings, readMysqlOptions } from "./options.js";
 import { migration as migrationOf, procedureName, schemaDriver } from "./schema.js";
-import { WakeUps } from "./wake-ups.js";
 
 export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./library.js";
 export type { MysqlOptions } from "./options.js";
@@ -27,24 +24,15 @@ export function mysql(options: MysqlOptions = {}): Backend {
     caveats: [
       REPLICATION_CAVEAT,
       "With innodb_flush_log_at_trx_commit other than 1, a crash of the server may take back grants, too.",
-      hasSpare(settings)
-        ? "The server cannot notify. A release wakes the next waiter up where it can, and waiters look every 5 to 100 ms, with one statement for all of this process."
-        : "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify, and with fewer than 4 connections none of them waits to be woken up.",
+      "Waiters look every 5 to 100 ms, with one statement for all of this process: the server cannot notify.",
       ...tlsCaveats(settings.target.address?.tls),
     ],
   };
-  const connection = new PooledConnection(mysqlDriver(settings), settings);
-  const wakeUps = (waiters: WaiterRegistry, poller: Poller) => {
-    const made = new WakeUps({ ...settings, lend: () => connection.lend() }, waiters, poller);
-    connection.onReadOnly(() => made.reconnect());
-    return made;
-  };
   return new SqlBackend({
-    connection,
+    connection: new PooledConnection(mysqlDriver(settings), settings),
     retentionMs: settings.retentionMs,
     client: () => (settings.target.address === undefined ? GIVEN : installed("mysql2")),
     traits: () => traits,
-    ...(hasSpare(settings) ? { notifications: wakeUps } : undefined),
   });
 }
 

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS @claims (
   has_left INT NOT NULL,
   owner TEXT CHARACTER SET utf8mb4 NOT NULL,
   note TEXT CHARACTER SET utf8mb4 NOT NULL,
-  -- The channel on which its process is woken up; empty if it cannot be.
+  -- For databases that can notify; always empty here.
   bell VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   PRIMARY KEY (name, ticket)
 ) ENGINE = InnoDB;

@@ -31,10 +31,6 @@ const TYPES: Readonly<Record<Kind, string>> = {
 /** In UTC, whatever the time zone of the connection. It is the time of the statement, so it stands in one of its own. */
 const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 
-const WAKE = "IF v_bells <> '' THEN CALL @routine(wake)(v_bells); END IF;";
-const SLEEP_PARAMETERS =
-  "IN v_channel VARCHAR(64) CHARACTER SET ascii, IN v_connection BIGINT, IN v_seconds INT";
-
 /** Routines keep the modes in which they were made: what does not fit must be an error. */
 const MODES = ["SET NAMES utf8mb4", "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"];
 
@@ -59,8 +55,6 @@ export function statements(prefix: string): readonly string[] {
     ...ROUTINES.flatMap((routine) =>
       procedureOf(prefix, routine.name, parametersOf(routine), bodyOf(routine)),
     ),
-    ...procedureOf(prefix, "wake", "IN v_bells TEXT CHARACTER SET ascii", [sections.wake]),
-    ...procedureOf(prefix, "sleep", SLEEP_PARAMETERS, [sections.sleep]),
     translated(`INSERT IGNORE INTO @revisions VALUES (${REVISION}, ${BREAKING})`, dialectOf(prefix)),
     // Last, because a process that finds it takes everything else for granted.
     ...procedureOf(prefix, "breaking", "", [
@@ -108,12 +102,7 @@ function bodyOf(routine: Routine): readonly string[] {
   const begin = [refusal, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;", "START TRANSACTION;"];
   // What was begun must not be left to the next user of the connection.
   const handler = "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;";
-  if (each === undefined) {
-    const notifies = steps.some((step) => "engine" in step && step.engine === "notify-released");
-    // A process that looks earlier would find everything as it was before.
-    const [bells, wake] = notifies ? [["DECLARE v_bells TEXT CHARACTER SET ascii;"], [WAKE]] : [[], []];
-    return [...locals, ...bells, handler, ...begin, ...work, "COMMIT;", ...wake, answerOf(columns)];
-  }
+  if (each === undefined) return [...locals, handler, ...begin, ...work, "COMMIT;", answerOf(columns)];
   const fields = Object.keys(each);
   return [
     "DECLARE v_is_over INT DEFAULT 0;",
@@ -182,7 +171,6 @@ function dialectOf(prefix: string): Dialect {
     asked: () => listOf({ name: "name", ticket: "bigint" }),
     text: (value) => `CAST(${value} AS CHAR)`,
     utf8: (name) => `CONVERT(${name} USING utf8mb4)`,
-    routine: (name) => procedureName(prefix, name),
     jsonlist: (name) => `JSON_ARRAYAGG(CONVERT(${name} USING utf8mb4))`,
     rewrites: [
       [/ON CONFLICT \(\w+\) DO UPDATE SET/g, "ON DUPLICATE KEY UPDATE"],

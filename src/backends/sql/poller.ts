@@ -57,13 +57,6 @@ export class Poller {
     else void this.#look();
   }
 
-  /** The server says that something has changed for a claim of this process: if one of them waits, it is for that one. */
-  woken(): void {
-    const [head, ...others] = this.#heads();
-    if (head !== undefined && others.length === 0) this.#waiters.tell(head.id);
-    else this.look();
-  }
-
   /** Something has moved, so it is worth looking soon. */
   #lookSoon(): void {
     this.#pauseMs = SHORTEST_MS;

@@ -4,17 +4,13 @@ import { startInterval, startTimer } from "../../core/timer.js";
 import type { RequestTimeout } from "../../engine-kit/request-timeout.js";
 import { closedError } from "./errors.js";
 
-/** A connection that a request has for a while. Only the first call of `giveBack`, `retire` or `abandon` counts. */
+/** A connection that a request has for a while. Only the first call of `giveBack` or `abandon` counts. */
 export interface Lent<Connection> {
   readonly connection: Connection;
   /** It lay idle until now: the server may have closed it long ago. */
   readonly wasIdle?: boolean;
   /** A broken one is not used again. */
   giveBack(broken: boolean): void;
-  /** Nothing is wrong with it; but it is closed, and not used for anything else. */
-  retire(): void;
-  /** It keeps the program running no more, until it is given back. */
-  unref(): void;
   /**
    * The request on it took too long. The server is told to stop it, and the connection counts as taken until the
    * request has ended: with each retry on a new connection, a server that hangs would soon have none left.
@@ -216,9 +212,6 @@ export class Pool<Connection> {
       idleSinceMs: 0,
       wasIdle: false,
       giveBack: (broken) => this.#giveBack(kept, broken),
-      // The caller's pool would go on using one that is not broken.
-      retire: () => kept.state === "open" && this.#discard(kept, this.#isBorrowed),
-      unref: () => own.unref(),
       abandon: (ended) => this.#abandon(kept, ended),
     };
     return kept;

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { REVISION } from "#lib/backends/sql/routines.js";
 import { newPrefix, queued, type Rows, request, type TestedDatabase, toolsFor } from "./tested-database.js";
 
 /** How the tables and routines come into a database, and which users may use them. */
@@ -54,7 +53,7 @@ export function schemaPromises(database: TestedDatabase): void {
         const asked = backend({ prefix, schema }).claim(request("a"));
         await expect(asked).rejects.toMatchObject({
           code: "unsupported",
-          message: expect.stringMatching(new RegExp(`newer release.*revision 99.*revision ${REVISION}`)),
+          message: expect.stringMatching(/newer release.*revision 99.*revision 4/),
         });
       }
       expect(await ask(url, `SELECT 1 AS one FROM ${sql.table(prefix, "claims")}`)).toHaveLength(1);
