@@ -5,7 +5,8 @@ import { pathToFileURL } from "node:url";
 
 /**
  * The libraries that are measured, each behind the same two calls: `lock(name, options)` gives `acquire(waitMs)`,
- * which resolves to what `release` takes, or to `undefined` when it has waited for so long. All use the ioredis of
+ * which resolves to what `release` takes; when it has waited for so long, to `undefined`, or it rejects with an
+ * error of which `isTimeout` is true. All use the ioredis of
  * this package. How long to wait is given to each; everything else is its default, unless `retryMs` sets the pause
  * between two asks.
  */
@@ -32,11 +33,6 @@ async function ioredis({ url }) {
   const { Redis } = await import("ioredis");
   return new Redis(url);
 }
-
-/** A wait that is over is no failure. */
-const unless = (expected) => (error) => {
-  if (error.code !== expected && error.name !== expected) throw error;
-};
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -72,10 +68,11 @@ async function locktender({ url, dist }) {
       const options = { ...(fair && { fair }), ...(sticky && { sticky }) };
       const mutex = locks.mutex(name, options);
       return {
-        acquire: (waitMs = LONG_MS) => mutex.acquire({ wait: waitMs }).catch(unless("timeout")),
+        acquire: (waitMs = LONG_MS) => mutex.acquire({ wait: waitMs }),
         release: (lease) => lease.release(),
       };
     },
+    isTimeout: (error) => error.code === "timeout",
     close: () => locks.close(),
   };
 }
@@ -91,11 +88,12 @@ async function redlock(spec) {
       return {
         acquire(waitMs = LONG_MS) {
           const settings = { ...retry, retryCount: Math.ceil(waitMs / delayMs) };
-          return locks.acquire([name], TTL_MS, settings).catch(unless("ExecutionError"));
+          return locks.acquire([name], TTL_MS, settings);
         },
         release: (lock) => lock.release(),
       };
     },
+    isTimeout: (error) => error.name === "ExecutionError",
     close: () => client.quit(),
   };
 }

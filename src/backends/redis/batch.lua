@@ -15,21 +15,23 @@ if type(refused) == 'table' and refused.err then return 'alone' end
 
 local keys, args, shape = KEYS, ARGV, ARGV[1]
 local answers, before, lastKey, lastArg = {}, {}, 0, 1
+-- Filled anew for each element, three keys or four: a table for each costs time.
+local ownKeys = {}
 for place = 1, #shape, 3 do
   -- Digits: 48 is that of 0.
   local letter, keyCount, argCount = string.byte(shape, place, place + 2)
-  local nextKey, nextArg = lastKey + keyCount - 48, lastArg + argCount - 48
-  local given
-  if nextArg == lastArg + 1 then
-    given = { args[nextArg], unpack(before[letter], 2) }
+  local ownArgs = before[letter]
+  if argCount == 49 then
+    ownArgs[1] = args[lastArg + 1]
   else
-    given = { unpack(args, lastArg + 1, nextArg) }
-    before[letter] = given
+    ownArgs = { unpack(args, lastArg + 1, lastArg + argCount - 48) }
+    before[letter] = ownArgs
   end
-  local script = letter == 99 and claim or release
-  local done, answer = pcall(script, { unpack(keys, lastKey + 1, nextKey) }, given)
+  ownKeys[1], ownKeys[2], ownKeys[3] = keys[lastKey + 1], keys[lastKey + 2], keys[lastKey + 3]
+  ownKeys[4] = keyCount == 52 and keys[lastKey + 4] or nil
+  local done, answer = pcall(letter == 99 and claim or release, ownKeys, ownArgs)
   if not done then answer = '-' .. (type(answer) == 'table' and answer.err or 'ERR ' .. tostring(answer)) end
   answers[#answers + 1] = answer
-  lastKey, lastArg = nextKey, nextArg
+  lastKey, lastArg = lastKey + keyCount - 48, lastArg + argCount - 48
 end
 return answers

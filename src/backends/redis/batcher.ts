@@ -9,6 +9,8 @@ import { isMoving, keepsSlotsApart, SCRIPTS } from "./scripts.js";
 /** More in one call would keep the server from all its other clients for too long, and the first answer from its caller. */
 const MOST_ELEMENTS = 64;
 const MOST_CHARACTERS = 32_768;
+/** Of the answers to one call; the others are told behind what the callers of these ask next. */
+const TOLD_AT_ONCE = 16;
 
 /** What a script is run with. */
 export interface Request {
@@ -171,13 +173,23 @@ export class Batcher {
       for (const { reject } of asked) reject(error);
       return;
     }
-    let index = 0;
-    for (const one of asked) {
-      const answer = answers[index++];
+    this.#tell(asked, answers, 0);
+  }
+
+  /**
+   * In groups, in one turn of the event loop: what the callers of a group ask next is sent when their promises have run,
+   * so the server works on it while the callers of the next group go on here.
+   */
+  #tell(asked: readonly Asked[], answers: readonly unknown[], from: number): void {
+    const until = IS_FAKE ? asked.length : Math.min(from + TOLD_AT_ONCE, asked.length);
+    for (let index = from; index < until; index++) {
+      const one = asked[index] as Asked;
+      const answer = answers[index];
       if (typeof answer === "string" && answer.startsWith("-")) {
         one.reject(this.#connection.errorOf(new Error(answer.slice(1))));
       } else settle(one, answer);
     }
+    if (until < asked.length) void SETTLED.then(() => nextTick(() => this.#tell(asked, answers, until)));
   }
 }
 

@@ -68,6 +68,20 @@ describe.each(LIBRARIES)("claims and releases of one turn, by %s", (library) => 
     expect(long.scripts).toEqual(names(3, "call").map(() => SCRIPTS.batch.sha));
   });
 
+  test("what the callers of a long call ask next is sent while the others of them are told", async () => {
+    const backend = await open(options("groups"));
+    const log = await CommandLog.of(server.node.port);
+    const both = async (one: ReturnType<typeof claimRequest>) => {
+      await backend.claim(one);
+      return backend.release(one);
+    };
+    const seen = await log.during(async () => {
+      const claims = names(64, "name").map((name) => claimRequest(name));
+      expect(await Promise.all(claims.map(both))).toEqual(claims.map(() => true));
+    });
+    expect(seen.scripts).toEqual(names(5, "call").map(() => SCRIPTS.batch.sha));
+  });
+
   test("they are carried out in the order in which they were issued, and each gets its own answer", async () => {
     const [backend, other] = [await open(options("order")), await open(options("order"))];
     const held = names(8, "name").map((name) => claimRequest(name));
