@@ -21,8 +21,19 @@ export const BATCH_BUGS: readonly Bug[] = [
   },
   {
     name: "a batch whose answers are given out in another order",
-    edits: [{ file: BATCHER, find: "answers[index++];", replace: "answers[asked.length - ++index];" }],
+    edits: [{ file: BATCHER, find: "answers[index];", replace: "answers[asked.length - 1 - index];" }],
     caughtBy: [BATCHING, "by ioredis they are carried out in the order"],
+  },
+  {
+    name: "a batch in which an element has the key of a queue of the one before it",
+    edits: [
+      {
+        file: LUA,
+        find: "ownKeys[1], ownKeys[2], ownKeys[3] = keys[lastKey + 1],",
+        replace: "ownKeys[1], ownKeys[2], ownKeys[3] = keys[lastKey + 1], ownKeys[2] or",
+      },
+    ],
+    caughtBy: [BATCHING, "by ioredis the notifications of one that failed"],
   },
   {
     name: "a failed batch that is sent again as a whole",

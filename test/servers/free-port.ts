@@ -8,14 +8,21 @@ const LOWEST = 15_000;
 const HIGHEST = 31_999;
 const ATTEMPTS = 200;
 
+/**
+ * The worker processes of a run look for ports at the same time. Each has a part of them for itself, or two servers of
+ * different workers would now and then be given the same one: it is taken only when the server listens.
+ */
+const PARTS = 8;
+const PART = Number(process.env.VITEST_POOL_ID ?? 0) % PARTS;
+
 /** Two servers that start at the same time must not be given one port, though neither listens yet. */
 const given = new Set<number>();
 
 /** A TCP port of 127.0.0.1 on which nothing listens and which this process has not given out before. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    // By chance and not in turn, because several test processes look for ports at once.
-    const port = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST + 1));
+    // By chance and not in turn, because several runs of tests may look for ports at once.
+    const port = LOWEST + PARTS * Math.floor((Math.random() * (HIGHEST - LOWEST + 1)) / PARTS) + PART;
     if (given.has(port)) continue;
     given.add(port);
     if (await isFree(port)) return port;
