@@ -83,13 +83,13 @@ class SingleClaim implements AskingListener, WaitingPlace {
     this.#task.refuse();
   }
 
-  goesOn(asking: Asking, first: boolean): void {
-    if (first && this.#task.request.waitMs > 0) {
+  goesOn(asking: Asking, isNews: boolean): void {
+    if (this.#waitsAt === undefined && this.#task.request.waitMs > 0) {
       this.#waitsAt = this.#connection.localNames.at(this.#task.name);
       this.#waitsAt.singleWaiters++;
     }
     if (asking.outage !== undefined) this.#task.askFailed();
-    else if (first) this.#task.wait();
+    else if (isNews) this.#task.wait();
   }
 
   failed(asking: Asking, error: unknown, kept: boolean): void {

@@ -20,8 +20,11 @@ export interface AskingListener {
   granted(asking: Asking): void;
   /** A single question was refused. The engine keeps nothing. */
   refused(asking: Asking): void;
-  /** It was not granted, or the engine has failed to answer: it asks again later. `first`: it was the first question. */
-  goesOn(asking: Asking, first: boolean): void;
+  /**
+   * It was not granted, or the engine has failed to answer: it asks again later. `isNews`: the first question was
+   * answered, or an outage goes on or is over.
+   */
+  goesOn(asking: Asking, isNews: boolean): void;
   /** It cannot be asked for any more. `kept`: the engine may have something of it. */
   failed(asking: Asking, error: unknown, kept: boolean): void;
 }
@@ -31,6 +34,8 @@ export interface Outage {
   readonly sinceMs: number;
   readonly failure: LockError;
   readonly failures: number;
+  /** When the last question was sent that failed. */
+  readonly askedMs: number;
 }
 
 /**
@@ -54,6 +59,8 @@ export class Asking implements WaiterListener {
   #capacity: AgreedCapacity | undefined;
   #inFlight: Promise<Answer> | undefined;
   #isAsking = false;
+  /** Since the question under way was sent. */
+  #callerCame = false;
   #hasEnded = false;
   /** Among those of which one asks when the soonest claim expires. */
   #polls = false;
@@ -83,6 +90,7 @@ export class Asking implements WaiterListener {
     // A notification that arrives while it asks still counts; an older one is overtaken by the engine's answer.
     this.#grantWasNotified = false;
     this.#isAsking = true;
+    this.#callerCame = false;
     const sent = sendingNow();
     let asked: Promise<Answer>;
     try {
@@ -99,7 +107,14 @@ export class Asking implements WaiterListener {
 
   /** Another caller has come, who has seen nothing of an outage: it asks at once, not after its pause. */
   callerCame(): void {
-    if (this.outage !== undefined && !this.#isAsking) this.#settled(() => this.ask());
+    if (this.outage === undefined) return;
+    if (this.#isAsking) this.#callerCame = true;
+    else this.#settled(() => this.ask());
+  }
+
+  /** Whether a caller that came then has been heard: the engine has answered, or has failed to answer it. */
+  hasHeard(cameMs: number): boolean {
+    return this.outage === undefined ? !this.unheard : this.outage.askedMs >= cameMs;
   }
 
   /** From here on nothing is told of it, and it asks no more. */
@@ -157,7 +172,6 @@ export class Asking implements WaiterListener {
         else this.#reenter(this.#gone);
         break;
       case "waiting":
-        this.outage = undefined;
         this.claim.acknowledge(answer.ticket, answer.remainingMs, sent);
         this.#connection.renewer.answered(this.claim);
         this.#polls = true;
@@ -191,7 +205,6 @@ export class Asking implements WaiterListener {
   }
 
   #refused(againInMs: number): void {
-    this.outage = undefined;
     if (this.#request.waitMs > 0) {
       this.#goOn(againInMs);
       return;
@@ -202,14 +215,15 @@ export class Asking implements WaiterListener {
   }
 
   /** Sleeps, unless something has changed since it asked. */
-  #goOn(againInMs?: number): void {
+  #goOn(againInMs?: number, outage?: Outage): void {
     if (this.#isGranted) {
       this.#granted();
       return;
     }
-    const first = this.unheard;
+    const isNews = this.unheard || this.outage !== undefined || outage !== undefined;
     this.unheard = false;
-    this.#listener.goesOn(this, first);
+    this.outage = outage;
+    this.#listener.goesOn(this, isNews);
     if (this.#hasEnded) return;
     if (this.#notified) this.#wake();
     else if (againInMs !== undefined) this.#again(againInMs);
@@ -229,10 +243,11 @@ export class Asking implements WaiterListener {
     const failure = asLockError(error, `could not ask for "${this.name}"`);
     if (!failure.retryable || this.#request.waitMs === 0) throw failure;
     const { sinceMs = sentAtMs, failures = 0 } = this.outage ?? {};
-    this.outage = { sinceMs, failure, failures: failures + 1 };
     const longestMs = Math.min(LONGEST_BACKOFF_MS, this.#request.ttlMs / 5);
     const backoffMs = Math.min(FIRST_BACKOFF_MS * 2 ** failures, longestMs);
-    this.#goOn(backoffMs * (0.5 + Math.random() / 2));
+    // A caller that has come meanwhile has seen nothing of it yet.
+    const againInMs = this.#callerCame ? 0 : backoffMs * (0.5 + Math.random() / 2);
+    this.#goOn(againInMs, { sinceMs, failure, failures: failures + 1, askedMs: sentAtMs });
   }
 
   /** Whether the engine has not answered for longer than is bearable for a caller that came then. */

@@ -107,7 +107,9 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
       return;
     }
     this.#next = undefined;
-    const task = this.#firstWaiting(asking.unheard ? -Infinity : nowMs());
+    // A task whose time is over is still there only because it has not been heard.
+    const hears = asking.unheard || asking.outage !== undefined;
+    const task = this.#firstWaiting(hears ? -Infinity : nowMs());
     if (task === undefined) {
       this.#connection.inBackground(this.#connection.withdraw(claim));
       this.#tidy();
@@ -116,8 +118,8 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     this.#held = new SharedClaim(this.#connection, asking, this);
     this.give(this.#held, task);
     if (this.#tasks.size === 0) return;
-    // The first answer was a grant, and to one of them.
-    if (asking.unheard) for (const waiting of [...this.#tasks]) waiting.wait();
+    // The answer was a grant, and to one of them.
+    if (hears) for (const waiting of [...this.#tasks]) waiting.wait();
     this.#watchBudget();
   }
 
@@ -125,9 +127,9 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     throw new Error("a task that shares its claim waits");
   }
 
-  goesOn(asking: Asking, first: boolean): void {
-    const tasks = first || asking.outage !== undefined ? [...this.#tasks] : [];
-    for (const task of tasks) {
+  goesOn(asking: Asking, isNews: boolean): void {
+    if (!isNews) return;
+    for (const task of [...this.#tasks]) {
       if (asking.outage === undefined) task.wait();
       else task.askFailed();
     }

@@ -64,8 +64,8 @@ export class WaitingTask implements Cancellable {
     const atMs = nowMs();
     const { asking } = this.#place;
     if (atMs >= this.#deadlineMs) {
-      // A short wait must not fail on a free lock: the answer to the first question calls this again.
-      if (!asking?.unheard) void this.#giveUp(asking);
+      // A short wait must not fail on a free lock, nor by an outage that may be over: the next answer calls this again.
+      if (asking?.hasHeard(this.#startMs) !== false) void this.#giveUp(asking);
       return;
     }
     if (asking?.isUnbearable(this.#startMs)) {

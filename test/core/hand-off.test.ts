@@ -104,6 +104,67 @@ test("a task that comes after an outage is not told of it: its process asks at o
 });
 
 test.each([
+  ["is answered", "gets the lock", true],
+  ["fails, too", "is told of the outage", false],
+])(
+  "the outage that a task comes into is not its own before a question of its own %s: then it %s",
+  async (_, __, isBack) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const store = memory();
+    let asked = 0;
+    const backend: Backend = {
+      ...passing(store),
+      async claim(request) {
+        // So long a question takes: longer than the task that comes is willing to wait.
+        if (++asked > 3) await new Promise((resolve) => setTimeout(resolve, 50));
+        if (asked <= 4 || !isBack) throw new LockError("backend", "away", { retryable: true });
+        return store.claim(request);
+      },
+    };
+    const mutex = open(backend, { ttl: "10s" }).mutex("a");
+    const aborted = new AbortController();
+    const first = mutex.acquire({ signal: aborted.signal }).catch((error: unknown) => error);
+    while (asked < 4) await vi.advanceTimersByTimeAsync(1);
+    // The fourth question is under way, and will fail.
+  await vi.advanceTimersByTimeAsync(1);
+    const second = mutex.acquire({ wait: 10 }).catch((error: unknown) => error);
+    aborted.abort(new Error("gone"));
+    const settled = vi.fn();
+    void second.then(settled);
+    await vi.advanceTimersByTimeAsync(60);
+    expect(settled).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(60);
+    expect(asked).toBe(5);
+    expect(await second).toMatchObject(isBack ? { held: true } : { code: "backend" });
+    expect(await first).toMatchObject({ message: "gone" });
+  },
+);
+
+test("a task that comes into an outage, and then waits behind another task, is told of that one", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const store = memory();
+  let isAway = true;
+  const backend: Backend = {
+    ...passing(store),
+    async claim(request) {
+      if (isAway) throw new LockError("backend", "away", { retryable: true });
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return store.claim(request);
+    },
+  };
+  const mutex = open(backend, { ttl: "10s" }).mutex("a");
+  const first = mutex.acquire();
+  await vi.advanceTimersByTimeAsync(3_000);
+  isAway = false;
+  const second = mutex.acquire({ wait: 10 }).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(60);
+  expect(await second).toMatchObject({ code: "timeout", blockers: [{ token: (await first).token }] });
+  await (await first).release();
+});
+
+test.each([
   ["for this ticket, it is given back after its task", 0n, undefined],
   ["for an older ticket, it stays", -1n, "idle"],
 ])("a sticky claim that is wanted before its own answer has come: %s", async (_, offset, stays) => {

@@ -53,7 +53,9 @@ test("and while two of its servers are stopped, killed and come back without wha
   try {
     // A lease may stand on three servers of which one forgets it: its holder is told, before its time is up.
     const except = ["a lease lasts as long as it says"] as const;
-    await expectAllPromisesKept(plan, QUICK, { queueing: false, except });
+    // Where the votes of the other three are split, it is up to those two, and they are away for longer than a ttl.
+    const outage = /got an error .*it is up to those that did not/;
+    await expectAllPromisesKept(plan, QUICK, { queueing: false, except, outage });
   } finally {
     over.abort();
     await disturbances;
