@@ -19,9 +19,11 @@ export function acquire(connection: Connection, request: AcquireRequest): Promis
     const idle = takeIdle(connection, request);
     if (idle !== undefined) return Promise.resolve(idle);
   }
-  connection.localNames.releaseIdle(request.name);
+  const released = connection.localNames.releaseIdle(request.name);
   if (isRefusedHere(connection, request)) return Promise.resolve(undefined);
-  return new SingleClaim(connection, request).outcome;
+  const ask = () => new SingleClaim(connection, request).outcome;
+  // An engine may carry out the claim before the release: a claim that only tries would be refused for good.
+  return released === undefined || request.waitMs > 0 ? ask() : released.then(ask, ask);
 }
 
 /**

@@ -59,6 +59,10 @@ export class Asking implements WaiterListener {
   #capacity: AgreedCapacity | undefined;
   #inFlight: Promise<Answer> | undefined;
   #isAsking = false;
+  /** The renewer knows the claim, and the engine watches it. */
+  #isKnown = false;
+  /** How often in a row the granted claim was an old one. */
+  #replacements = 0;
   /** Since the question under way was sent. */
   #callerCame = false;
   #hasEnded = false;
@@ -76,7 +80,6 @@ export class Asking implements WaiterListener {
     this.#listener = listener;
     if (request.adopts !== undefined) this.#capacity = new AgreedCapacity(request);
     this.claim = this.#newClaim();
-    connection.enter(this.claim);
   }
 
   /** What the granted claim was asked with. */
@@ -94,6 +97,8 @@ export class Asking implements WaiterListener {
     const sent = sendingNow();
     let asked: Promise<Answer>;
     try {
+      if (!this.#isKnown) this.#connection.enter(this.claim);
+      this.#isKnown = true;
       asked = this.#capacity?.unknown?.then(() => this.#send()) ?? this.#send();
     } catch (error) {
       asked = Promise.reject(error);
@@ -128,7 +133,9 @@ export class Asking implements WaiterListener {
   replace(): void {
     this.#hasEnded = false;
     this.#connection.inBackground(this.#connection.withdraw(this.claim));
-    this.#settled(() => this.#reenter({ state: "gone", loss: "taken" }));
+    // Servers whose tickets have gone back would grant such claims again and again, until the lease is over.
+    const pauseMs = pauseAfter(this.#replacements++, this.#request.ttlMs);
+    this.#settled(() => this.#reenter({ state: "gone", loss: "taken" }, pauseMs));
   }
 
   /** It was not granted, or not needed any more: the engine forgets it, also if its last question is under way. */
@@ -243,10 +250,8 @@ export class Asking implements WaiterListener {
     const failure = asLockError(error, `could not ask for "${this.name}"`);
     if (!failure.retryable || this.#request.waitMs === 0) throw failure;
     const { sinceMs = sentAtMs, failures = 0 } = this.outage ?? {};
-    const longestMs = Math.min(LONGEST_BACKOFF_MS, this.#request.ttlMs / 5);
-    const backoffMs = Math.min(FIRST_BACKOFF_MS * 2 ** failures, longestMs);
     // A caller that has come meanwhile has seen nothing of it yet.
-    const againInMs = this.#callerCame ? 0 : backoffMs * (0.5 + Math.random() / 2);
+    const againInMs = this.#callerCame ? 0 : pauseAfter(failures, this.#request.ttlMs);
     this.#goOn(againInMs, { sinceMs, failure, failures: failures + 1, askedMs: sentAtMs });
   }
 
@@ -277,7 +282,7 @@ export class Asking implements WaiterListener {
   }
 
   /** The claim is gone, and its position lost. It never comes back: a new claim with a new id goes to the end of the queue. */
-  #reenter(gone: Gone): void {
+  #reenter(gone: Gone, pauseMs = 0): void {
     const about = this.#connection.about(this.#request);
     this.#connection.events.emit({ type: "queue-position-lost", ...about, reason: gone.reason });
     this.#connection.leave(this.claim);
@@ -291,8 +296,9 @@ export class Asking implements WaiterListener {
       });
     }
     this.claim = this.#newClaim();
-    this.#connection.enter(this.claim);
-    this.ask();
+    this.#isKnown = false;
+    if (pauseMs === 0) this.ask();
+    else this.#again(pauseMs);
   }
 
   /** Something has changed while it sleeps, or while the answer to its last question is awaited. */
@@ -319,6 +325,11 @@ export class Asking implements WaiterListener {
     this.#gone = gone;
     this.notified();
   }
+}
+
+function pauseAfter(failures: number, ttlMs: number): number {
+  const longestMs = Math.min(LONGEST_BACKOFF_MS, ttlMs / 5);
+  return Math.min(FIRST_BACKOFF_MS * 2 ** failures, longestMs) * (0.5 + Math.random() / 2);
 }
 
 /** The error of a question after which the engine has nothing of the claim. */

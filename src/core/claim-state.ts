@@ -108,6 +108,7 @@ export class ClaimState {
   heldBy(holder: HolderListener, atMs: number, limits: { maxHoldMs: number; longHoldMs: number }): void {
     if (!this.held) this.#heldSinceMs = atMs;
     this.held = true;
+    this.unused = false;
     this.holdLimitMs = atMs + limits.maxHoldMs;
     this.longHoldAtMs = atMs + limits.longHoldMs;
     this.#holder = holder;

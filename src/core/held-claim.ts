@@ -39,6 +39,8 @@ export class HeldClaim implements HolderListener, Grant {
   #users = 1;
   #controller: AbortController | undefined;
   #givenBack: Promise<boolean> | undefined;
+  /** It is gone, and the engine is being asked why. */
+  #isSuperseded = false;
 
   constructor(
     readonly connection: Connection,
@@ -76,12 +78,16 @@ export class HeldClaim implements HolderListener, Grant {
     return this.request.weight === this.request.capacity;
   }
 
+  get whole(): boolean {
+    return this.request.weight === WHOLE;
+  }
+
   get ended(): boolean {
     return this.#givenBack !== undefined;
   }
 
   get live(): boolean {
-    return !this.ended && this.lost === undefined && this.claim.trusted();
+    return !this.ended && this.lost === undefined && !this.#isSuperseded && this.claim.trusted();
   }
 
   remainingMs(): number {
@@ -91,7 +97,7 @@ export class HeldClaim implements HolderListener, Grant {
   /** The error of a lease that is not live: also when no timer has had a chance to notice yet. */
   lossError(loss?: Loss): LeaseLostError {
     if (this.lost !== undefined) return this.lost;
-    return this.#describe(loss ?? this.#overrun());
+    return this.#describe(loss ?? (this.#isSuperseded ? "taken" : this.#overrun()));
   }
 
   /** From now on it lasts no longer than this. */
@@ -119,6 +125,7 @@ export class HeldClaim implements HolderListener, Grant {
   #release(): Promise<boolean> {
     const { connection, claim, shared } = this;
     this.#leaveGrants();
+    if (this.#isSuperseded) return Promise.resolve(false);
     this.#noticeLoss();
     const wasHeld = this.lost === undefined;
     if (wasHeld && shared?.passOn(this)) {
@@ -197,7 +204,9 @@ export class HeldClaim implements HolderListener, Grant {
     const asked = identity === undefined ? [] : [{ ...identity, ttlMs: claim.ttlMs }];
     const [answer] = await connection.backend.renew(asked).catch(() => []);
     const gone = answer?.state === "gone" ? answer : undefined;
-    this.#lost(gone === undefined || gone.loss === "taken" ? cause : gone.loss, gone);
+    // It may have been told meanwhile.
+    if (this.lost === undefined)
+      this.#lost(gone === undefined || gone.loss === "taken" ? cause : gone.loss, gone);
   }
 
   #takenAway(): boolean {
@@ -216,6 +225,21 @@ export class HeldClaim implements HolderListener, Grant {
     const outlived = connection.backend.traits.ttl === "session" && !this.#takenAway();
     if (outlived) connection.inBackground(connection.withdraw(claim));
     this.shared?.end();
+  }
+
+  /**
+   * A newer grant of this connection has proved that it is gone. From now on it is not held, and its holder is told as
+   * soon as the engine has said why: the news that it was forced may come after the grant, or be lost.
+   */
+  superseded(): void {
+    if (this.#isSuperseded || this.lost !== undefined || this.ended) return;
+    this.#isSuperseded = true;
+    const { connection, claim } = this;
+    const learnt = this.#learnLoss();
+    connection.leave(claim);
+    this.#leaveGrants();
+    this.shared?.end();
+    connection.inBackground(learnt);
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */
@@ -263,7 +287,7 @@ export class HeldClaim implements HolderListener, Grant {
       closed: "this process is shutting down, or has closed its connection",
     };
     // A holder that shares the lock has no fencing token to pass on.
-    const fenced = this.request.weight === WHOLE;
+    const fenced = this.whole;
     const which = fenced ? `token ${this.token}` : `ticket ${this.ticket}`;
     const contained = fenced ? "; what it still writes must be refused by its token" : "";
     return new LeaseLostError(

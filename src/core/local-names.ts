@@ -1,4 +1,3 @@
-import type { Gone } from "./backend.js";
 import { ShortLivedMap } from "./short-lived.js";
 
 /** An exclusive grant of this connection. */
@@ -6,7 +5,10 @@ interface LocalGrant {
   readonly name: string;
   readonly ticket: bigint;
   readonly live: boolean;
-  gone(gone: Gone): void;
+  /** Of a mutex or a read-write lock: all that it needs is taken. */
+  readonly whole: boolean;
+  /** A newer grant has proved that it is gone. */
+  superseded(): void;
 }
 
 /** What a process knows of a claim of its own, beyond what the engine shows. */
@@ -26,8 +28,8 @@ export interface TaskQueue {
   /** A newer grant has proved that a claim without a task is gone. */
   endIdleBelow(ticket: bigint): void;
   knownOf(ticket: bigint): KnownHere | undefined;
-  /** Gives back a claim that no task needs, because it stands in the way of another one. */
-  releaseIdle(): void;
+  /** Gives back a claim that no task needs, because it stands in the way of another one; settles when it is gone. */
+  releaseIdle(): Promise<unknown> | undefined;
 }
 
 /** What this connection holds and waits for at one name. */
@@ -67,8 +69,7 @@ export class LocalNames {
     const here = this.#names.get(name);
     if (here === undefined) return true;
     if (here.grants.some((grant) => grant.ticket > ticket && grant.live)) return false;
-    for (const grant of [...here.grants])
-      if (grant.ticket < ticket) grant.gone({ state: "gone", loss: "taken" });
+    for (const grant of [...here.grants]) if (grant.ticket < ticket) grant.superseded();
     for (const queue of [...here.queues]) queue.endIdleBelow(ticket);
     return true;
   }
@@ -90,19 +91,26 @@ export class LocalNames {
       this.#names.delete(here.name);
   }
 
-  releaseIdle(name: string): void {
+  /** But for those of that ttl. The promise settles when they are gone. */
+  releaseIdle(name: string, exceptTtlMs?: number): Promise<unknown> | undefined {
     const here = this.#names.get(name);
-    if (here !== undefined) for (const queue of [...here.queues]) queue.releaseIdle();
+    if (here === undefined || here.queues.length === 0) return undefined;
+    const others = here.queues.filter(({ ttlMs }) => ttlMs !== exceptTtlMs);
+    const released = others.map((queue) => queue.releaseIdle()).filter((one) => one !== undefined);
+    return released.length === 0 ? undefined : Promise.allSettled(released);
   }
 
   releaseAllIdle(): void {
-    for (const name of [...this.#names.keys()]) this.releaseIdle(name);
+    for (const name of [...this.#names.keys()]) void this.releaseIdle(name);
   }
 
   /** Whether a task of this process holds that name, so that a lock that is only tried is refused without a question. */
   isHeld(name: string): boolean {
     const here = this.#names.get(name);
     if (here === undefined) return false;
-    return here.grants.some((grant) => grant.live) || here.queues.some((queue) => queue.isBetweenTasks);
+    return (
+      here.grants.some((grant) => grant.whole && grant.live) ||
+      here.queues.some((queue) => queue.isBetweenTasks)
+    );
   }
 }

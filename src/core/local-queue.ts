@@ -24,6 +24,8 @@ export function takeIdle(connection: Connection, request: AcquireRequest): HeldC
 
 /** Where tasks wait that ask for that name with that ttl. */
 export function localQueueFor(connection: Connection, { name, ttlMs }: AcquireRequest): LocalQueue {
+  // The idle claim of tasks with another ttl stands in the way: its release goes before the claim.
+  void connection.localNames.releaseIdle(name, ttlMs);
   const here = connection.localNames.at(name);
   for (const queue of here.queues) if (queue instanceof LocalQueue && queue.ttlMs === ttlMs) return queue;
   const queue = new LocalQueue(connection, here, ttlMs);
@@ -57,7 +59,7 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
 
   takeIdle(request: AcquireRequest): HeldClaim | undefined {
     const held = this.#held;
-    return held?.isIdle && held.resume() ? this.#hold(held, request) : undefined;
+    return held?.isIdle && held.canServe && held.resume() ? this.#hold(held, request) : undefined;
   }
 
   /** A task comes. */
@@ -152,6 +154,11 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
     return this.#tasks.size > 0;
   }
 
+  /** How many wait for the held claim. */
+  get waitingForHeld(): number {
+    return this.#next === undefined ? this.waiting : 0;
+  }
+
   /** How many wait. */
   get waiting(): number {
     let waiting = 0;
@@ -163,9 +170,9 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
   knownOf(ticket: bigint): KnownHere | undefined {
     const held = this.#held;
     if (held?.claim.ticket === ticket) {
-      const tasks = this.#next === undefined ? 1 + this.waiting : 1;
+      const tasks = 1 + this.waitingForHeld;
       const { number, holder, isIdle } = held;
-      return { tasks: isIdle ? 1 : tasks, number, isIdle, ...(holder && { note: holder.note }) };
+      return { tasks, number, isIdle, ...(holder && { note: holder.note }) };
     }
     return this.#next?.claim.ticket === ticket ? { tasks: this.waiting } : undefined;
   }
@@ -260,8 +267,8 @@ class LocalQueue implements AskingListener, WaitingPlace, SharedClaimTasks, Task
   }
 
   /** The idle claim stands in the way of another claim of this process. */
-  releaseIdle(): void {
-    if (this.#held?.isIdle) this.#held.release();
+  releaseIdle(): Promise<unknown> | undefined {
+    return this.#held?.isIdle ? this.#held.release() : undefined;
   }
 
   /** A task waits behind a held claim: when its budget is spent, the next claim takes a place in the server's queue. */

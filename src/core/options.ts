@@ -84,14 +84,25 @@ export function isObject(options: unknown, where: string, must = "the options mu
   if (typeof options !== "object" || options === null) throw invalidOption(`${where}: ${must}.`);
 }
 
+/** Often given to `run` or `connect` by mistake. */
+const OF_MUTEX: ReadonlySet<string> = new Set(["fair", "sticky"]);
+
 /** A misspelt option would silently weaken a lock, so it is an error. */
-export function knownOptions(options: object, known: ReadonlySet<string>, where: string): void {
+export function knownOptions(
+  options: object,
+  known: ReadonlySet<string>,
+  where: string,
+  name?: string,
+): void {
   isObject(options, where);
   for (const key of Object.keys(options)) {
-    if (!known.has(key)) {
-      const others = known.size === 0 ? "It takes none" : `Known are ${[...known].join(", ")}`;
-      throw invalidOption(`${where}: there is no option ${quotedText(key.slice(0, 40))}. ${others}.`);
-    }
+    if (known.has(key)) continue;
+    const others = known.size === 0 ? "It takes none" : `Known are ${[...known].join(", ")}`;
+    const home = OF_MUTEX.has(key) ? ` Give it where the lock is made: locks.mutex(name, { ${key} }).` : "";
+    throw invalidOption(
+      `${where}: there is no option ${quotedText(key.slice(0, 40))}. ${others}.${home}`,
+      name,
+    );
   }
 }
 
@@ -142,7 +153,7 @@ export function readOptions(
 ): ResolvedOptions {
   const { name, kind, weight, capacity, shares } = resource;
   const options = given ?? NONE;
-  if (given !== undefined) knownOptions(given, ACQUIRE_OPTIONS, `lock "${name}"`);
+  if (given !== undefined) knownOptions(given, ACQUIRE_OPTIONS, `lock "${name}"`, name);
   const ttlMs = options.ttl === undefined ? defaults.ttlMs : ttlOption(options.ttl);
   const fixed = options.renew !== undefined && !flag("renew", options.renew);
   const minHoldMs =

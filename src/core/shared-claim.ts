@@ -16,8 +16,8 @@ const SHOWN_AFTER_MS = 1_000;
 
 /** The tasks that a claim serves. */
 export interface SharedClaimTasks {
-  /** How many wait. */
-  readonly waiting: number;
+  /** How many wait for this claim, and for no next one. */
+  readonly waitingForHeld: number;
   readonly someWait: boolean;
   /** Whether the claim may serve another task, or stay for one. */
   mayServe(claim: SharedClaim): boolean;
@@ -111,16 +111,16 @@ export class SharedClaim implements HolderListener, Sharing {
 
   #afterTurn(): void {
     if (this.#hasEnded) return;
-    const task = this.#canServe() ? this.#tasks.nextTask() : undefined;
+    const task = this.canServe ? this.#tasks.nextTask() : undefined;
     if (task === undefined) {
-      this.release();
+      void this.release();
       return;
     }
     this.number++;
     this.#tasks.give(this, task);
   }
 
-  #canServe(): boolean {
+  get canServe(): boolean {
     return this.claim.trusted() && this.claim.canServeAnother() && this.#tasks.mayServe(this);
   }
 
@@ -136,8 +136,8 @@ export class SharedClaim implements HolderListener, Sharing {
 
   /** A task comes while the claim is idle. Whether it is good for that task; if not, it is given back. */
   resume(): boolean {
-    if (!this.#canServe()) {
-      this.release();
+    if (!this.canServe) {
+      void this.release();
       return false;
     }
     stopTimer(this.#idleTimer);
@@ -151,16 +151,17 @@ export class SharedClaim implements HolderListener, Sharing {
     if (!this.#mayStay) return;
     this.#mayStay = false;
     this.budgetEndsAtMs = nowMs() + this.#budgetMs;
-    if (this.isIdle) this.release();
+    if (this.isIdle) void this.release();
     else this.#tasks.budgetBegins();
   }
 
   /** No task has it: it is given back behind the scenes. */
-  release(): void {
-    if (this.#hasEnded) return;
+  release(): Promise<unknown> | undefined {
+    if (this.#hasEnded) return undefined;
     const released = this.#connection.withdraw(this.claim);
     this.#connection.inBackground(released);
     this.end(released);
+    return released;
   }
 
   /** It is given back, or lost. */
@@ -179,25 +180,25 @@ export class SharedClaim implements HolderListener, Sharing {
   }
 
   /** A task that holds for long is shown as it is: with its note, and the number of its token. */
-  #showLater(): void {
+  #showLater(inMs = SHOWN_AFTER_MS): void {
     if (this.#showTimer !== undefined) return;
     this.#showTimer = startTimer(() => {
       this.#showTimer = undefined;
       const holder = this.#holder;
       if (holder === undefined || !holder.live) return;
       const restMs = holder.grantedAtMs + SHOWN_AFTER_MS - nowMs();
-      if (restMs > 0) this.#showLater();
+      if (restMs > 0) this.#showLater(restMs);
       else if (!this.#isShown(holder)) {
         this.#connection.inBackground(holder.show(holder.note).catch(() => undefined));
       }
-    }, SHOWN_AFTER_MS).unref();
+    }, inMs).unref();
   }
 
   /** What other processes are about to see of it. */
   ownerShown(note: string): Owner {
     const { number } = this;
     this.#shown = { note, number };
-    const tasks = 1 + this.#tasks.waiting;
+    const tasks = 1 + this.#tasks.waitingForHeld;
     const sticky = this.#mayStay ? ({ sticky: true } as const) : undefined;
     return { ...this.#connection.owner, number, tasks, ...sticky };
   }
@@ -205,7 +206,7 @@ export class SharedClaim implements HolderListener, Sharing {
   // What renewals and notifications say while no task has it: there is no task to be told.
 
   expired(): void {
-    if (this.#connection.backend.traits.ttl === "session") this.release();
+    if (this.#connection.backend.traits.ttl === "session") void this.release();
     else this.end();
   }
 

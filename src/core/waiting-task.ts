@@ -53,9 +53,9 @@ export class WaitingTask implements Cancellable {
     connection.waits.add(this);
   }
 
-  /** Whether a grant is still of use to it. `atMs` is -Infinity for the answer to a first question: it is heard out. */
+  /** Whether a grant is still of use to it: its own listener may not have heard of an abort yet. `atMs` is -Infinity for the answer to a first question: it is heard out. */
   wantsGrant(atMs: number): boolean {
-    return !this.isLeaving && atMs < this.#deadlineMs;
+    return !this.isLeaving && atMs < this.#deadlineMs && this.request.signal?.aborted !== true;
   }
 
   /** It was not granted at once: from now on it looks at the time. */

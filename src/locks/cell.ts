@@ -104,7 +104,7 @@ export function cellsOf({ backend }: Connection, name: string, what: string): Ce
 }
 
 function readIfVersion(options: CellWriteOptions, name: string): bigint | null | undefined {
-  knownOptions(options, WRITE_OPTIONS, `cell "${name}"`);
+  knownOptions(options, WRITE_OPTIONS, `cell "${name}"`, name);
   const { ifVersion } = options;
   // A caller that passes on the version of a cell that it did not find would overwrite what is there.
   const said = "ifVersion" in options;
@@ -117,7 +117,7 @@ function readIfVersion(options: CellWriteOptions, name: string): bigint | null |
 function readUpdateOptions(change: unknown, options: CellUpdateOptions, name: string) {
   if (typeof change !== "function")
     throw invalidOption("update: give the function that makes the new value.", name);
-  knownOptions(options, UPDATE_OPTIONS, `cell "${name}"`);
+  knownOptions(options, UPDATE_OPTIONS, `cell "${name}"`, name);
   const { attempts = 20, signal } = options;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MOST_ATTEMPTS) {
     throw invalidOption(`attempts: must be a whole number from 1 to ${MOST_ATTEMPTS}.`, name);

@@ -52,7 +52,7 @@ export class Election {
   async lead<T>(...args: [Callback<T>] | [LeadOptions, Callback<T>]): Promise<T> {
     const [options, fn] = args.length === 1 ? [{}, args[0]] : args;
     if (typeof fn !== "function") throw invalidOption("lead: the last argument must be the function to run.");
-    knownOptions(options, LEAD_OPTIONS, `election "${this.name}"`);
+    knownOptions(options, LEAD_OPTIONS, `election "${this.name}"`, this.name);
     for (;;) {
       const lease = await this.#elected(options);
       let ended = false;

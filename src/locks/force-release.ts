@@ -113,6 +113,6 @@ function readForce(options: ForceReleaseOptions): { reason: string; by?: string 
     throw invalidOption(`by: must be a string of at most ${LONGEST_TEXT} characters.`);
   }
   if (token !== undefined && typeof token !== "bigint")
-    throw invalidOption("token: must be the bigint of a lease.");
+    throw invalidOption("token: must be the bigint of a lease. Of a token that is text, give BigInt(text).");
   return by === undefined ? { reason } : { reason, by };
 }

@@ -204,7 +204,7 @@ export function createMutex(
   times: Times,
   kind: LockKind = "mutex",
 ): Mutex {
-  knownOptions(options, MUTEX_OPTIONS, `mutex "${name}"`);
+  knownOptions(options, MUTEX_OPTIONS, `mutex "${name}"`, name);
   const defaults = readLockOptions(connection, name, options, times);
   const fair = options.fair === undefined ? times.fair : flag("fair", options.fair);
   if (fair) needsQueue(connection, name, "fair");
@@ -218,14 +218,15 @@ export function createMutex(
 function readSticky(
   { backend: { traits } }: Connection,
   name: string,
-  { sticky, fair: saidFair }: MutexOptions,
+  { sticky, fair: saidFair, maxWaiters }: MutexOptions,
   fair: boolean,
   { ttlMs }: Times,
 ): number {
   if (sticky === undefined) return 0;
   const stickyMs = durationMs("sticky", sticky, { maxMs: ttlMs });
+  if (stickyMs === 0) return 0;
   if (!traits.tellsHolder) {
-    const message = `sticky: ${traits.engine} does not tell a holder that another process waits, so its claim would keep that process waiting.`;
+    const message = `sticky: ${traits.engine} does not tell a holder that another process waits, so its claim would keep that process waiting. Leave sticky out of mutex "${name}" there.`;
     throw new LockError("unsupported", message, { name });
   }
   if (fair) {
@@ -235,6 +236,8 @@ function readSticky(
       name,
     );
   }
+  if (maxWaiters !== undefined)
+    throw invalidOption("sticky: with maxWaiters every task has a claim of its own. Give one of them.", name);
   return stickyMs;
 }
 
@@ -258,7 +261,7 @@ export function createReadWrite(
   options: LockOptions,
   times: Times,
 ): ReadWriteLock {
-  knownOptions(options, READ_WRITE_OPTIONS, `readWrite "${name}"`);
+  knownOptions(options, READ_WRITE_OPTIONS, `readWrite "${name}"`, name);
   const defaults = readLockOptions(connection, name, options, times);
   needsQueue(connection, name, "readWrite");
   const read = { name, kind: "read", weight: 1, capacity: WHOLE, Lease: SharedLease } as const;

@@ -79,7 +79,7 @@ export class OnlyOnce<T> {
     this.#name = name;
     this.#lock = lock;
     this.#options = options;
-    knownOptions(options, KNOWN, `once "${name}"`);
+    knownOptions(options, KNOWN, `once "${name}"`, name);
     const { keep, fingerprint, keepErrors, wait, ttl, note, signal } = options;
     this.#keepMs = durationMs("keep", keep, { minMs: 1_000, maxMs: LONGEST_KEEP_MS });
     if (

@@ -61,7 +61,7 @@ export function createSemaphore(
   options: SemaphoreOptions,
   times: Times,
 ): Semaphore {
-  knownOptions(options, SEMAPHORE_OPTIONS, `semaphore "${name}"`);
+  knownOptions(options, SEMAPHORE_OPTIONS, `semaphore "${name}"`, name);
   if (permits !== undefined) checkPermits(permits, name);
   needsQueue(connection, name, "semaphore");
   return new PermitLock(connection, name, permits, readLockOptions(connection, name, options, times));
@@ -88,7 +88,7 @@ class PermitLock extends Holdable<SharedLease, PermitOptions> implements Semapho
     isObject(options, `semaphore "${name}"`);
     if ((options as AcquireOptions).reentrant !== undefined)
       throw invalidOption("reentrant: permits are counted, not entered again.", name);
-    knownOptions(options, PERMIT_OPTIONS, `semaphore "${name}"`);
+    knownOptions(options, PERMIT_OPTIONS, `semaphore "${name}"`, name);
     const { weight = 1, ...others } = options;
     const most = this.#permits ?? MOST_PERMITS;
     if (!isPermits(weight) || weight > most) {
@@ -160,7 +160,7 @@ async function resizeTo(
   options: ResizeOptions,
   defaults: Defaults,
 ): Promise<void> {
-  knownOptions(options, RESIZE_OPTIONS, `resize of "${name}"`);
+  knownOptions(options, RESIZE_OPTIONS, `resize of "${name}"`, name);
   const { waitMs, ...asked } = readOptions(
     { name, kind: "semaphore", weight: 1, capacity: 1 },
     options,

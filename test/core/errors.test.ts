@@ -8,6 +8,7 @@ import { createLocks, isLockError, LeaseLostError, LockError, LockTimeoutError }
 import { memory } from "locktender/memory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { asLockError, backendError } from "#lib/core/errors.js";
+import { passing } from "#lib/testing/suite/bench.js";
 import { compiled } from "./program.js";
 
 type Copy = typeof import("locktender/core");
@@ -124,5 +125,40 @@ describe("an error", () => {
     for (const thrown of [undefined, null, "text", 5, {}]) {
       expect(asLockError(thrown, "x")).toMatchObject({ code: "backend", retryable: true });
     }
+  });
+});
+
+describe("an option that cannot be meant", () => {
+  const locks = createLocks(memory());
+  const refused = (act: () => unknown) => {
+    try {
+      act();
+    } catch (error) {
+      return error as LockError;
+    }
+    return expect.unreachable();
+  };
+
+  test("is told with the name of the lock, and where it belongs", async () => {
+    const options = { fair: true } as object;
+    const error = await locks
+      .mutex("till")
+      .run(options, () => undefined)
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "invalid-option", lock: "till" });
+    expect(String(error)).toMatch(/Give it where the lock is made: locks\.mutex\(name, \{ fair \}\)\.$/);
+    expect(refused(() => locks.mutex("till", { stick: "1s" } as object)).lock).toBe("till");
+  });
+
+  test("a claim that stays and a limit of the queue exclude each other; 0 means that it does not stay", () => {
+    const both = refused(() => locks.mutex("till", { sticky: "1s", maxWaiters: 3 }));
+    expect([both.code, both.message]).toEqual([
+      "invalid-option",
+      "sticky: with maxWaiters every task has a claim of its own. Give one of them.",
+    ]);
+    const backend = memory();
+    const poor = createLocks({ ...passing(backend), traits: { ...backend.traits, tellsHolder: false } });
+    expect(refused(() => poor.mutex("till", { sticky: "1s" }))).toMatchObject({ code: "unsupported" });
+    expect(poor.mutex("till", { sticky: 0 }).name).toBe("till");
   });
 });

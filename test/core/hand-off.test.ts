@@ -127,7 +127,7 @@ test.each([
     const first = mutex.acquire({ signal: aborted.signal }).catch((error: unknown) => error);
     while (asked < 4) await vi.advanceTimersByTimeAsync(1);
     // The fourth question is under way, and will fail.
-  await vi.advanceTimersByTimeAsync(1);
+    await vi.advanceTimersByTimeAsync(1);
     const second = mutex.acquire({ wait: 10 }).catch((error: unknown) => error);
     aborted.abort(new Error("gone"));
     const settled = vi.fn();

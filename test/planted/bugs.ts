@@ -103,8 +103,8 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/held-claim.js",
-        find: "this.lost === undefined && this.claim.trusted()",
-        replace: "this.lost === undefined",
+        find: "this.lost === undefined && !this.#isSuperseded && this.claim.trusted()",
+        replace: "this.lost === undefined && !this.#isSuperseded",
       },
     ],
     caughtBy: [MEMORY, "scenario S5: after a blocked event loop"],

@@ -5,6 +5,8 @@ import type { Bug, Edit } from "./bug.js";
 const EDGES = "test/core/hand-off-edges.test.ts";
 const MODEL = "test/model/hand-off.test.ts";
 const QUIET = [MODEL, "hold while all goes well"] as const;
+/** The end of a claim whose task has lost it. */
+const LOST = "connection.inBackground(connection.withdraw(claim));\n        this.shared?.end();";
 const FAULTS = [MODEL, "hold while messages are lost"] as const;
 const STICKY = [MODEL, "hold with sticky mutexes while all goes well"] as const;
 const CROWD = [MODEL, "hold with more tasks than a claim has numbers"] as const;
@@ -66,7 +68,10 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
   },
   {
     name: "a claim that goes on after a maxHold",
-    edits: [inHeld(HANDS_OFF, "if (shared?.passOn(this)) {"), inHeld("this.shared?.end();", "")],
+    edits: [
+      inHeld(HANDS_OFF, "if (shared?.passOn(this)) {"),
+      inHeld(LOST, LOST.replace("this.shared?.end();", "")),
+    ],
     caughtBy: FAULTS,
   },
   {
@@ -76,7 +81,7 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
         HANDS_OFF,
         "if (!wasHeld && shared?.passOn(this)) { connection.inBackground(connection.withdraw(claim)); return false; } if (wasHeld && shared?.passOn(this)) {",
       ),
-      inHeld("this.shared?.end();", ""),
+      inHeld(LOST, LOST.replace("this.shared?.end();", "")),
     ],
     caughtBy: FAULTS,
   },
@@ -94,7 +99,7 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
     name: "a task that inherits the loss of the one before it",
     edits: [
       inHeld(HANDS_OFF, "if (shared?.passOn(this)) {"),
-      inHeld("this.shared?.end();", ""),
+      inHeld(LOST, LOST.replace("this.shared?.end();", "")),
       inShared(
         "this.#holder = holder;",
         "holder.lost = this.last?.lost; this.last = holder; this.#holder = holder;",
@@ -106,6 +111,29 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
     name: "a loss told to the task that held first",
     edits: [inState("this.#holder = holder;", "this.#holder ??= holder;")],
     caughtBy: FAULTS,
+  },
+  {
+    name: "a forced release told as taken, because the next grant comes before the news",
+    edits: [
+      inHeld("const learnt = this.#learnLoss();", 'const learnt = Promise.resolve(this.#lost("taken"));'),
+    ],
+    caughtBy: ["test/engines/redis/conformance.test.ts", "a forced holder is told why, also if"],
+  },
+  {
+    name: "the outage of earlier tasks told to a task that has not asked yet",
+    edits: [{ file: "core/asking.js", find: "this.outage.askedMs >= cameMs", replace: "true" }],
+    caughtBy: ["test/core/hand-off.test.ts", "the outage that a task comes into"],
+  },
+  {
+    name: "a lock handed to a task whose signal has aborted",
+    edits: [
+      {
+        file: "core/waiting-task.js",
+        find: "&& this.request.signal?.aborted !== true",
+        replace: "",
+      },
+    ],
+    caughtBy: ["test/core/shared-claims.test.ts", "a lock is not handed to a task whose signal"],
   },
   {
     name: "no next claim after a loss",
@@ -231,7 +259,7 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
   },
   {
     name: "an idle claim not given up when it is wanted",
-    edits: [inShared("if (this.isIdle)\n            this.release();", "if (this.isIdle) return;")],
+    edits: [inShared("if (this.isIdle)\n            void this.release();", "if (this.isIdle) return;")],
     caughtBy: STICKY,
   },
   {
@@ -262,10 +290,7 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
   {
     name: "a lock that is only tried refused because other tasks ask for it",
     edits: [
-      edit("local-names")(
-        "|| here.queues.some((queue) => queue.isBetweenTasks)",
-        "|| here.queues.length > 0",
-      ),
+      edit("local-names")("here.queues.some((queue) => queue.isBetweenTasks)", "here.queues.length > 0"),
     ],
     caughtBy: [EDGES, "a lock that is only tried is asked for"],
   },

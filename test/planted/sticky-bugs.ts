@@ -9,7 +9,9 @@ const HOLDER = "core/shared-claim.js";
 export const STICKY_BUGS: readonly Bug[] = [
   {
     name: "sticky: an idle claim that is wanted is not given back",
-    edits: [{ file: HOLDER, find: "if (this.isIdle)\n            this.release();", replace: "if (false) ;" }],
+    edits: [
+      { file: HOLDER, find: "if (this.isIdle)\n            void this.release();", replace: "if (false) ;" },
+    ],
     caughtBy: [MEMORY, "another process that waits gets an idle claim soon"],
   },
   {

@@ -1,8 +1,8 @@
 import type { ClaimRecord, ResourceRecord } from "../backend.js";
-import { admit, type DeadlockStep, type Owner, ticketOf } from "../claim.js";
+import { admit, type DeadlockStep, type Owner, ticketOf, tokenOf } from "../claim.js";
 import type { Connection } from "../connection.js";
 import { plainText } from "../plain-text.js";
-import { describeOwner, lookTogether } from "./view.js";
+import { asKnown, describeOwner, lookTogether } from "./view.js";
 
 /** As many names as are looked at. */
 const MOST_NAMES = 50;
@@ -16,8 +16,8 @@ interface Resource extends ResourceRecord {
 interface Waiter {
   readonly claim: ClaimRecord;
   readonly at: Resource;
-  /** What its call chain holds meanwhile. */
-  readonly holds: ReadonlySet<string>;
+  /** The claims that its call chain holds meanwhile, with the token of each lease. */
+  readonly holds: ReadonlyMap<string, bigint>;
   /** No claim ahead of it can leave before it has been granted itself. */
   stuck: boolean;
 }
@@ -47,22 +47,23 @@ export async function findDeadlock(
 
 /** The names that the waiters here hold, the names that the waiters there hold, and so on: a deadlock is among them. */
 async function gather(connection: Connection, first: ResourceRecord): Promise<readonly Resource[]> {
-  const resources = [parted(first)];
+  const resources = [parted(connection, first)];
   const seen = new Set([first.name]);
   for (let level: readonly Resource[] = resources; level.length > 0; ) {
     const held = new Set(level.flatMap(({ waiters }) => waiters.flatMap(holdsOf).map(([name]) => name)));
     const names = [...held].filter((name) => !seen.has(name)).slice(0, MOST_NAMES - seen.size);
     for (const name of names) seen.add(name);
     const found = await Promise.all(names.map((name) => lookTogether(connection, name)));
-    level = found.filter((one) => one !== undefined).map(parted);
+    level = found.filter((one) => one !== undefined).map((one) => parted(connection, one));
     resources.push(...level);
   }
   return resources;
 }
 
-function parted(record: ResourceRecord): Resource {
+function parted(connection: Connection, record: ResourceRecord): Resource {
   const granted = admit(record.claims, record.capacity);
-  return { ...record, holders: record.claims.slice(0, granted), waiters: record.claims.slice(granted) };
+  const claims = asKnown(connection, record);
+  return { ...record, claims, holders: claims.slice(0, granted), waiters: claims.slice(granted) };
 }
 
 function waitersAt(resources: readonly Resource[]): Waiting {
@@ -70,12 +71,14 @@ function waitersAt(resources: readonly Resource[]): Waiting {
   const holding = new Map<string, Waiter[]>();
   for (const resource of resources) {
     const waiters = resource.waiters.map((claim) => {
-      const holds = new Set(holdsOf(claim).map(([name, token]) => keyOf(name, ticketOf(BigInt(token)))));
+      const holds = new Map(
+        holdsOf(claim).map(([name, token]) => [keyOf(name, ticketOf(BigInt(token))), BigInt(token)]),
+      );
       return { claim, at: resource, holds, stuck: true };
     });
     at.set(resource.name, waiters);
     for (const waiter of waiters) {
-      for (const key of waiter.holds) holding.set(key, [...(holding.get(key) ?? []), waiter]);
+      for (const key of waiter.holds.keys()) holding.set(key, [...(holding.get(key) ?? []), waiter]);
     }
   }
   return { at, holding };
@@ -104,9 +107,18 @@ function letGo({ at, holding }: Waiting): void {
   }
 }
 
-/** The waiters that have this claim, and are stuck at another name. */
-function waitsIn(holding: Waiting["holding"], { name }: Resource, holder: ClaimRecord): readonly Waiter[] {
-  return (holding.get(keyOf(name, holder.ticket)) ?? []).filter(({ stuck }) => stuck);
+/**
+ * The waiters that have this claim, and are stuck at another name. A claim that was handed on has another token by now:
+ * a wait that outlives the task before it holds nothing any more.
+ */
+function waitsIn(
+  holding: Waiting["holding"],
+  { name }: Resource,
+  { ticket, owner }: ClaimRecord,
+): readonly Waiter[] {
+  const key = keyOf(name, ticket);
+  const token = tokenOf(ticket, owner.number);
+  return (holding.get(key) ?? []).filter(({ stuck, holds }) => stuck && (holds.get(key) ?? 0n) >= token);
 }
 
 /** From a waiter to the holders of what it waits for, until one of them waits for what the first one holds. */

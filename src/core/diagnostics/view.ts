@@ -7,18 +7,25 @@ import type { LocalName } from "../local-names.js";
 import { plainText, quotedText, writable } from "../plain-text.js";
 
 /** Of its own claims a process knows more than what the engine shows: which task holds, and how many wait. */
-export function viewOf({ localNames }: Connection, { name, capacity, claims }: ResourceRecord): ResourceView {
+export function viewOf(connection: Connection, record: ResourceRecord): ResourceView {
+  const { name, capacity, claims } = record;
   const granted = admit(claims, capacity);
-  const here = localNames.find(name);
-  const views = claims.map((claim) =>
-    claimView(here === undefined ? claim : asKnownHere(here, claim), capacity),
-  );
+  const views = asKnown(connection, record).map((claim) => claimView(claim, capacity));
   const sides = { holders: views.slice(0, granted), waiters: views.slice(granted) };
   return capacity === WHOLE ? { name, ...sides } : { name, permits: capacity, ...sides };
 }
 
 interface KnownRecord extends ClaimRecord {
   readonly isIdle?: boolean;
+}
+
+/** The claims of a name, with what this process knows of its own. */
+export function asKnown(
+  { localNames }: Connection,
+  { name, claims }: ResourceRecord,
+): readonly KnownRecord[] {
+  const here = localNames.find(name);
+  return here === undefined ? claims : claims.map((claim) => asKnownHere(here, claim));
 }
 
 function asKnownHere(here: LocalName, claim: ClaimRecord): KnownRecord {

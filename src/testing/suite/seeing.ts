@@ -123,6 +123,29 @@ export const seeing: readonly Case[] = [
     },
   },
   {
+    name: "a forced holder is told why, also if the next claim in the queue is of its own process",
+    needs: ["queue"],
+    notOfPermits: "their leases have no tokens",
+    async run(bench) {
+      const name = bench.name();
+      const operator = bench.connect();
+      for (const fair of [true, false, false]) {
+        const mutex = bench.connect({ ttl: "60s", fair }).mutex(name);
+        const lease = await mutex.acquire();
+        const next = mutex.acquire();
+        await queued(operator, name, 1);
+        await operator.forceRelease(name, { token: lease.token, reason: "stuck", by: "ada" });
+        const following = await next;
+        assert.equal(lease.held, false);
+        if (!lease.signal.aborted) await once(lease.signal, "abort");
+        const { loss, reason, by } = lease.signal.reason;
+        assert.deepEqual([loss, reason, by], ["forced", "stuck", "ada"]);
+        assert.equal(await lease.release(), false);
+        await following.release();
+      }
+    },
+  },
+  {
     name: "forceRelease with a token takes only that holder, and nothing if it is no longer there",
     async run(bench) {
       const name = bench.name();
