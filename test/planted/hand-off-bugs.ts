@@ -117,12 +117,18 @@ export const HAND_OFF_BUGS: readonly Bug[] = [
     edits: [
       inHeld("const learnt = this.#learnLoss();", 'const learnt = Promise.resolve(this.#lost("taken"));'),
     ],
-    caughtBy: ["test/engines/redis/conformance.test.ts", "a forced holder is told why, also if"],
+    caughtBy: [
+      "test/engines/redis/conformance-single-ioredis.test.ts",
+      "seeing and forcing a forced holder is told why, also if",
+    ],
   },
   {
     name: "the outage of earlier tasks told to a task that has not asked yet",
     edits: [{ file: "core/asking.js", find: "this.outage.askedMs >= cameMs", replace: "true" }],
-    caughtBy: ["test/core/hand-off.test.ts", "the outage that a task comes into"],
+    caughtBy: [
+      "test/core/hand-off.test.ts",
+      "the outage that a task comes into is not its own before a question of its own is answered",
+    ],
   },
   {
     name: "a lock handed to a task whose signal has aborted",
