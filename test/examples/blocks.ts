@@ -43,19 +43,45 @@ export interface Program extends Block {
 }
 
 /**
- * The programs of all pages: every `ts` block is one of its own. Each is compiled and run; there is no way
- * to opt out. What they use without defining it is in page-globals.ts, and the addresses of a local Redis or
+ * Pages that show files of a project with packages that are none of ours, and the tests that make this project of all
+ * of these files, and run it. The matrix installs the packages.
+ */
+export const PROJECTS: Readonly<Record<string, string>> = {
+  "docs/guide/bullmq.md": "test/frameworks/bullmq.test.ts",
+  "docs/guide/cron.md": "test/frameworks/cron.test.ts",
+  "docs/guide/nestjs.md": "test/frameworks/nestjs.test.ts",
+  "docs/guide/nextjs.md": "test/frameworks/nextjs.test.ts",
+};
+
+/** The name of the file that a block is: its first line, as a comment. */
+function fileIn({ text }: Block): string | undefined {
+  return /^\/\/ (\S+\.[cm]?[jt]sx?)$/m.exec(text.split("\n", 1)[0] ?? "")?.[1];
+}
+
+/** The files that a page shows, with what the page says that they print. */
+export function filesOf(page: string): ReadonlyMap<string, Program> {
+  const files = programsOf(page).map((program) => [fileIn(program), program] as const);
+  return new Map(files.filter((file): file is [string, Program] => file[0] !== undefined));
+}
+
+/**
+ * The programs of all pages: every `ts` block is one of its own, unless it is a file of a project above. Each is
+ * compiled and run; there is no way to opt out. What they use without defining it is in page-globals.ts, and the addresses of a local Redis or
  * ZooKeeper are replaced by those of the test's.
  */
 export function programs(): Program[] {
-  return PAGES.flatMap((page) => {
-    const blocks = blocksOf(page);
-    return blocks.flatMap((block, index) => {
-      if (block.language !== "ts") return [];
-      const next = blocks[index + 1];
-      const follows = next?.language === "text" && next.before.trim() === "";
-      return [{ ...block, prints: follows ? next.text : undefined }];
-    });
+  return PAGES.flatMap((page) =>
+    programsOf(page).filter((program) => !(page in PROJECTS) || fileIn(program) === undefined),
+  );
+}
+
+function programsOf(page: string): Program[] {
+  const blocks = blocksOf(page);
+  return blocks.flatMap((block, index) => {
+    if (block.language !== "ts") return [];
+    const next = blocks[index + 1];
+    const follows = next?.language === "text" && next.before.trim() === "";
+    return [{ ...block, prints: follows ? next.text : undefined }];
   });
 }
 

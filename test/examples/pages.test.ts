@@ -5,8 +5,9 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { connect } from "locktender";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { MATRIX_ONLY } from "../matrix/matrix.js";
 import { shared } from "../servers/shared.js";
-import { blocksOf, PAGES, programs, ROOT, withoutNumbers } from "./blocks.js";
+import { blocksOf, filesOf, PAGES, PROJECTS, programs, ROOT, withoutNumbers } from "./blocks.js";
 
 const run = promisify(execFile);
 const PROGRAMS = programs();
@@ -118,6 +119,15 @@ describe("the code in our pages", () => {
     const pages = PAGES.filter((page) => !configured.includes(page));
     const languages = new Set(pages.flatMap(blocksOf).map(({ language }) => language));
     expect([...languages].filter((language) => !["ts", "text", "sh"].includes(language))).toEqual([]);
+  });
+
+  test("the files of a project with packages of its own are run by the matrix", async () => {
+    expect(MATRIX_ONLY).toEqual(expect.arrayContaining(Object.values(PROJECTS)));
+    for (const [page, test] of Object.entries(PROJECTS)) {
+      expect(filesOf(page).size, page).toBeGreaterThan(0);
+      // A test gets all files of its page, and names the page for that.
+      expect(await readFile(ROOT + test, "utf8")).toContain(`"${page}"`);
+    }
   });
 
   test("every link between our pages leads somewhere", async () => {

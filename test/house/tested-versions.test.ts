@@ -6,6 +6,7 @@ import {
   BUNDLERS,
   CLIENTS,
   FAILOVERS,
+  FRAMEWORKS,
   INSTALL_FILE,
   MATRIX_ONLY,
   NODE_FILES,
@@ -107,7 +108,9 @@ describe("promises", () => {
 });
 
 test("what npm test leaves out is run by the matrix", () => {
-  const rows = [SERVERS, CLIENTS, BUNDLERS, TEST_TOOLS].flatMap((group) => Object.values<Files>(group));
+  const rows = [SERVERS, CLIENTS, BUNDLERS, FRAMEWORKS, TEST_TOOLS].flatMap((group) =>
+    Object.values<Files>(group),
+  );
   const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE]);
   expect(MATRIX_ONLY.filter((file) => !run.has(file))).toEqual([]);
   // Of several filters vitest ignores those that match no file.

@@ -13,6 +13,7 @@ import {
   type ClientRow,
   FAILOVERS,
   type FailoverRow,
+  FRAMEWORKS,
   INSTALL_FILE,
   INSTALLED,
   NODE_FILES,
@@ -37,6 +38,7 @@ export interface Job {
     | "runtimes"
     | "clients"
     | "bundlers"
+    | "frameworks"
     | "typescript"
     | "test-tools"
     | "install"
@@ -73,6 +75,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(RUNTIMES).map(([id, row]) => runtimeJob(id, row)),
   ...Object.entries(CLIENTS).map(([id, row]) => clientJob(id, row)),
   ...Object.entries(BUNDLERS).map(([id, row]) => bundlerJob(id, row)),
+  ...Object.entries(FRAMEWORKS).map(([id, row]) => frameworkJob(id, row)),
   ...Object.entries(TEST_TOOLS).map(([id, row]) => testToolJob(id, row)),
   ...Object.entries(TYPESCRIPTS).map(([id, packages]) => typescriptJob(id, packages)),
   installJob(),
@@ -182,6 +185,21 @@ function bundlerJob(id: string, { product, packages, files }: BundlerRow): Job {
         LOCKTENDER_TEST_BUNDLER: product,
         LOCKTENDER_TEST_BUNDLER_FROM: join(folder, "node_modules"),
       };
+      return { ...here, version: await npmVersion(folder, name), files, env };
+    },
+  };
+}
+
+function frameworkJob(id: string, { product, packages, files }: BundlerRow): Job {
+  const name = firstOf(packages);
+  return {
+    id,
+    group: "frameworks",
+    product,
+    which: whichOf(packages[name] ?? ""),
+    async prepare() {
+      const folder = await npmInstalled(packages);
+      const env = { LOCKTENDER_TEST_FRAMEWORK_FROM: join(folder, "node_modules") };
       return { ...here, version: await npmVersion(folder, name), files, env };
     },
   };

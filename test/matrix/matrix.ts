@@ -37,6 +37,10 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/clients/node-redis.test.ts",
   "test/clients/pg.test.ts",
   "test/examples/own-engine.test.ts",
+  "test/frameworks/bullmq.test.ts",
+  "test/frameworks/cron.test.ts",
+  "test/frameworks/nestjs.test.ts",
+  "test/frameworks/nextjs.test.ts",
   "test/test-tools/jest.test.ts",
   INSTALL_FILE,
 ];
@@ -284,7 +288,7 @@ export const CLIENTS: Readonly<Record<string, ClientRow>> = {
 export interface BundlerRow {
   /** As docs/guide/bundlers.md names it. */
   readonly product: string;
-  /** The bundler itself first. */
+  /** The one that gives the row its version first. */
   readonly packages: Readonly<Record<string, string>>;
   readonly files: readonly string[];
 }
@@ -308,6 +312,42 @@ export const BUNDLERS: Readonly<Record<string, BundlerRow>> = {
   esbuild: bundler("esbuild", { esbuild: "0.28.2" }),
   rolldown: bundler("Rolldown", { rolldown: "1.3.2" }),
   vite: bundler("Vite", { vite: "8.3.8" }),
+};
+
+/** What a project of TypeScript has besides. */
+const TYPED = { typescript: "5.9.3", "@types/node": "20.19.43" };
+
+const framework = (product: string, packages: BundlerRow["packages"], file: string): BundlerRow => ({
+  product,
+  packages: { ...packages, ...TYPED },
+  files: [`test/frameworks/${file}.test.ts`],
+});
+
+const nest = (version: string, schedule: string): BundlerRow =>
+  framework(
+    "NestJS",
+    {
+      "@nestjs/core": version,
+      "@nestjs/common": version,
+      "@nestjs/platform-express": version,
+      "@nestjs/schedule": schedule,
+      "reflect-metadata": "0.2.2",
+      rxjs: "7.8.2",
+    },
+    "nestjs",
+  );
+
+/** What programs are made of that use locks. Each has a page in docs/guide, whose files the test compiles and runs. */
+export const FRAMEWORKS: Readonly<Record<string, BundlerRow>> = {
+  "nestjs-11": nest("11.2.10", "6.1.3"),
+  nestjs: nest("12.5.1", "12.0.2"),
+  nextjs: framework(
+    "Next.js, in TypeScript",
+    { next: "16.4.6", react: "19.3.1", "react-dom": "19.3.1", "@types/react": "19.3.0" },
+    "nextjs",
+  ),
+  "cron-libraries": framework("croner, node-cron", { croner: "11.0.0", "node-cron": "4.6.0" }, "cron"),
+  bullmq: framework("BullMQ", { bullmq: "6.7.0" }, "bullmq"),
 };
 
 /** What people test their own code with; docs/guide/testing.md says how. */
