@@ -8,6 +8,7 @@ import {
   FAILOVERS,
   INSTALL_FILE,
   MATRIX_ONLY,
+  MIGRATION_FILES,
   NODE_FILES,
   NODE_SQLITE_FILES,
   NODES,
@@ -108,7 +109,7 @@ describe("promises", () => {
 
 test("what npm test leaves out is run by the matrix", () => {
   const rows = [SERVERS, CLIENTS, BUNDLERS, TEST_TOOLS].flatMap((group) => Object.values<Files>(group));
-  const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE]);
+  const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE, ...MIGRATION_FILES]);
   expect(MATRIX_ONLY.filter((file) => !run.has(file))).toEqual([]);
   // Of several filters vitest ignores those that match no file.
   const named = [...MATRIX_ONLY, ...run, ...NODE_FILES, ...NODE_SQLITE_FILES];
