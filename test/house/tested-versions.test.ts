@@ -13,6 +13,7 @@ import {
   NODE_SQLITE_FILES,
   NODES,
   OLDEST_SERVERS,
+  RUNTIMES,
   SERVERS,
   TEST_TOOLS,
 } from "../matrix/matrix.js";
@@ -105,6 +106,11 @@ describe("promises", () => {
       expect(new Set(others), path).toEqual(new Set([promise]));
     }
   });
+});
+
+test("the page about Deno grants what the matrix grants", () => {
+  const [, flags = ""] = /^deno (run .*) app\.ts$/m.exec(read("docs/guide/bun-and-deno.md")) ?? [];
+  expect(RUNTIMES.deno?.args).toEqual([...flags.split(" "), "--allow-write"]);
 });
 
 test("what npm test leaves out is run by the matrix", () => {

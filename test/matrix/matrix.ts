@@ -237,7 +237,17 @@ export const RUNTIMES: Readonly<Record<string, RuntimeRow>> = {
     packages: { x64: "@deno/linux-x64-glibc", arm64: "@deno/linux-arm64-glibc" },
     version: "2",
     program: "deno",
-    args: ["run", "--allow-all", "--node-modules-dir=manual"],
+    // Those of docs/guide/bun-and-deno.md, and that for SQLite.
+    args: [
+      "run",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
+      "--allow-read",
+      "--allow-sys",
+      "--node-modules-dir=manual",
+      "--allow-write",
+    ],
   },
 };
 
