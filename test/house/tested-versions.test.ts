@@ -9,10 +9,12 @@ import {
   FRAMEWORKS,
   INSTALL_FILE,
   MATRIX_ONLY,
+  MIGRATION_FILES,
   NODE_FILES,
   NODE_SQLITE_FILES,
   NODES,
   OLDEST_SERVERS,
+  RUNTIMES,
   SERVERS,
   TEST_TOOLS,
 } from "../matrix/matrix.js";
@@ -107,11 +109,16 @@ describe("promises", () => {
   });
 });
 
+test("the page about Deno grants what the matrix grants", () => {
+  const [, flags = ""] = /^deno (run .*) app\.ts$/m.exec(read("docs/guide/bun-and-deno.md")) ?? [];
+  expect(RUNTIMES.deno?.args).toEqual([...flags.split(" "), "--allow-write"]);
+});
+
 test("what npm test leaves out is run by the matrix", () => {
   const rows = [SERVERS, CLIENTS, BUNDLERS, FRAMEWORKS, TEST_TOOLS].flatMap((group) =>
     Object.values<Files>(group),
   );
-  const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE]);
+  const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE, ...MIGRATION_FILES]);
   expect(MATRIX_ONLY.filter((file) => !run.has(file))).toEqual([]);
   // Of several filters vitest ignores those that match no file.
   const named = [...MATRIX_ONLY, ...run, ...NODE_FILES, ...NODE_SQLITE_FILES];

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { installPeers, PEERS } from "../migration/peers.js";
 import { fromVariable } from "../servers/installed.js";
 import { ensurePrograms } from "../servers/programs.js";
 import { besideLibraries } from "../support/other-libraries.js";
@@ -16,6 +17,7 @@ import {
   FRAMEWORKS,
   INSTALL_FILE,
   INSTALLED,
+  MIGRATION_FILES,
   NODE_FILES,
   NODE_SQLITE_FILES,
   NODES,
@@ -42,6 +44,7 @@ export interface Job {
     | "typescript"
     | "test-tools"
     | "install"
+    | "migration"
     | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
@@ -79,6 +82,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(TEST_TOOLS).map(([id, row]) => testToolJob(id, row)),
   ...Object.entries(TYPESCRIPTS).map(([id, packages]) => typescriptJob(id, packages)),
   installJob(),
+  migrationJob(),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -243,6 +247,21 @@ function installJob(): Job {
     async prepare() {
       const { stdout } = await run("npm", ["--version"]);
       return { ...here, version: stdout.trim(), files: [INSTALL_FILE] };
+    },
+  };
+}
+
+/** One row for all of them: each is small, and they contend with Locktender in the same way. */
+function migrationJob(): Job {
+  return {
+    id: "migration",
+    group: "migration",
+    product: PEERS.join(", "),
+    which: "of the benchmark",
+    async prepare() {
+      const folder = await installPeers();
+      const versions = await Promise.all(PEERS.map((name) => npmVersion(folder, name)));
+      return { ...here, version: versions.join(", "), files: MIGRATION_FILES };
     },
   };
 }

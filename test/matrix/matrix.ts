@@ -19,6 +19,12 @@ export interface ServerRow {
 /** It installs packages, which needs a registry. */
 export const INSTALL_FILE = "test/package/install.test.ts";
 
+/** The pages about moving from another library: they need it, in the version that the benchmark pins. */
+export const MIGRATION_FILES: readonly string[] = [
+  "test/migration/differences.test.ts",
+  "test/migration/rolling-deploy.test.ts",
+];
+
 /** What `npm test` leaves to the matrix: other topologies and clients than the usual ones, which a row below has. */
 export const MATRIX_ONLY: readonly string[] = [
   "test/engines/etcd/conformance-ensemble.test.ts",
@@ -43,6 +49,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/frameworks/nextjs.test.ts",
   "test/test-tools/jest.test.ts",
   INSTALL_FILE,
+  ...MIGRATION_FILES,
 ];
 
 /** The suite on an engine; more than one file where a topology or a client library has one of its own. */
@@ -234,7 +241,17 @@ export const RUNTIMES: Readonly<Record<string, RuntimeRow>> = {
     packages: { x64: "@deno/linux-x64-glibc", arm64: "@deno/linux-arm64-glibc" },
     version: "2",
     program: "deno",
-    args: ["run", "--allow-all", "--node-modules-dir=manual"],
+    // Those of docs/guide/bun-and-deno.md, and that for SQLite.
+    args: [
+      "run",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-env",
+      "--allow-read",
+      "--allow-sys",
+      "--node-modules-dir=manual",
+      "--allow-write",
+    ],
   },
 };
 
