@@ -13,6 +13,7 @@ import {
   NODES,
   OLDEST_SERVERS,
   SERVERS,
+  SITE_FILE,
   TEST_TOOLS,
 } from "../matrix/matrix.js";
 import { readTable, TABLE_JOBS, withOldest, withPassed } from "../matrix/table.js";
@@ -108,7 +109,7 @@ describe("promises", () => {
 
 test("what npm test leaves out is run by the matrix", () => {
   const rows = [SERVERS, CLIENTS, BUNDLERS, TEST_TOOLS].flatMap((group) => Object.values<Files>(group));
-  const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE]);
+  const run = new Set([...rows.flatMap(({ files }) => files), INSTALL_FILE, SITE_FILE]);
   expect(MATRIX_ONLY.filter((file) => !run.has(file))).toEqual([]);
   // Of several filters vitest ignores those that match no file.
   const named = [...MATRIX_ONLY, ...run, ...NODE_FILES, ...NODE_SQLITE_FILES];

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { fromVariable } from "../servers/installed.js";
 import { ensurePrograms } from "../servers/programs.js";
+import { CHROMIUM } from "../site/chromium.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { unpacked } from "./debian.js";
 import {
@@ -23,10 +24,11 @@ import {
   type RuntimeRow,
   SERVERS,
   type ServerRow,
+  SITE_FILE,
   TEST_TOOLS,
   TYPESCRIPTS,
 } from "./matrix.js";
-import { firstOf, type NpmPackages, npmInstalled, npmServer, npmVersion } from "./npm.js";
+import { firstOf, type NpmPackages, npmInstalled, npmServer, npmVersion, pinned } from "./npm.js";
 
 /** A row of the table, and how to find out what it says. */
 export interface Job {
@@ -40,6 +42,7 @@ export interface Job {
     | "typescript"
     | "test-tools"
     | "install"
+    | "site"
     | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
@@ -76,6 +79,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(TEST_TOOLS).map(([id, row]) => testToolJob(id, row)),
   ...Object.entries(TYPESCRIPTS).map(([id, packages]) => typescriptJob(id, packages)),
   installJob(),
+  siteJob(),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -225,6 +229,22 @@ function installJob(): Job {
     async prepare() {
       const { stdout } = await run("npm", ["--version"]);
       return { ...here, version: stdout.trim(), files: [INSTALL_FILE] };
+    },
+  };
+}
+
+/** What it shows is said of the pages, and not of the package. */
+function siteJob(): Job {
+  return {
+    id: "site",
+    group: "site",
+    product: "Chromium",
+    which: "of this machine",
+    async prepare() {
+      await ensurePrograms([CHROMIUM]);
+      await pinned("site", join(ROOT, "scripts/site"));
+      const { stdout } = await run(CHROMIUM.program, ["--version"]);
+      return { ...here, version: /[\d.]+/.exec(stdout)?.[0] ?? "", files: [SITE_FILE] };
     },
   };
 }

@@ -19,6 +19,9 @@ export interface ServerRow {
 /** It installs packages, which needs a registry. */
 export const INSTALL_FILE = "test/package/install.test.ts";
 
+/** It builds the site of the pages and opens every one of them in a browser, which takes minutes. */
+export const SITE_FILE = "test/site/browser.test.ts";
+
 /** What `npm test` leaves to the matrix: other topologies and clients than the usual ones, which a row below has. */
 export const MATRIX_ONLY: readonly string[] = [
   "test/engines/etcd/conformance-ensemble.test.ts",
@@ -39,6 +42,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/examples/own-engine.test.ts",
   "test/test-tools/jest.test.ts",
   INSTALL_FILE,
+  SITE_FILE,
 ];
 
 /** The suite on an engine; more than one file where a topology or a client library has one of its own. */

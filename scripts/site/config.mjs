@@ -1,0 +1,31 @@
+// How VitePress builds the site. It bundles this file, so nothing is imported here but what stands beside it.
+import { anchorOf } from "./links.mjs";
+
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect x="5" y="14" width="22" height="15" rx="3" fill="#1a7f5a"/><path d="M10 14v-3a6 6 0 0 1 12 0v3" fill="none" stroke="#1a7f5a" stroke-width="3"/></svg>`;
+
+/** @param {{ sidebar: ReturnType<typeof import("./sidebar.mjs").sidebarOf>, description: string }} about */
+export function configOf({ sidebar, description }) {
+  return {
+    title: "Locktender",
+    description,
+    lang: "en",
+    srcDir: "pages",
+    cacheDir: "cache",
+    head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
+    markdown: {
+      theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+      anchor: { slugify: anchorOf },
+      /** VitePress makes Vue templates of the pages. What stands in double braces is text here, and no expression. */
+      config(md) {
+        const text = md.renderer.rules.text;
+        md.renderer.rules.text = (...args) => text(...args).replaceAll("{{", "&#123;&#123;");
+      },
+    },
+    themeConfig: {
+      outline: [2, 3],
+      search: { provider: "local" },
+      sidebar,
+      nav: sidebar.slice(0, 4).map(({ text, items }) => ({ text, link: items[0].link })),
+    },
+  };
+}
