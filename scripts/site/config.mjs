@@ -3,6 +3,14 @@ import { anchorOf } from "./links.mjs";
 
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect x="5" y="14" width="22" height="15" rx="3" fill="#1a7f5a"/><path d="M10 14v-3a6 6 0 0 1 12 0v3" fill="none" stroke="#1a7f5a" stroke-width="3"/></svg>`;
 
+/**
+ * Pages for those who change the source come after those for its users. VitePress sends the text of this function to
+ * the browser, so it has to be whole by itself.
+ */
+function boostDocument(address) {
+  return /\/(adr|examples)\/|\/(architecture|CHANGELOG|CONTRIBUTING)\.html/.test(address) ? 0.3 : 1;
+}
+
 /** @param {{ sidebar: ReturnType<typeof import("./sidebar.mjs").sidebarOf>, description: string }} about */
 export function configOf({ sidebar, description }) {
   return {
@@ -23,7 +31,7 @@ export function configOf({ sidebar, description }) {
     },
     themeConfig: {
       outline: [2, 3],
-      search: { provider: "local" },
+      search: { provider: "local", options: { miniSearch: { searchOptions: { boostDocument } } } },
       sidebar,
       nav: sidebar.slice(0, 4).map(({ text, items }) => ({ text, link: items[0].link })),
     },
