@@ -25,8 +25,10 @@ export function configOf({ sidebar, description }) {
       anchor: { slugify: anchorOf },
       /** VitePress makes Vue templates of the pages. What stands in double braces is text here, and no expression. */
       config(md) {
-        const text = md.renderer.rules.text;
-        md.renderer.rules.text = (...args) => text(...args).replaceAll("{{", "&#123;&#123;");
+        for (const name of ["text", "code_inline"]) {
+          const rule = md.renderer.rules[name];
+          md.renderer.rules[name] = (...args) => rule(...args).replaceAll("{{", "&#123;&#123;");
+        }
       },
     },
     themeConfig: {
