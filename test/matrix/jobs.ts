@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { installPeers, PEERS } from "../migration/peers.js";
 import { fromVariable } from "../servers/installed.js";
 import { ensurePrograms } from "../servers/programs.js";
+import { CHROMIUM } from "../site/chromium.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { unpacked } from "./debian.js";
 import {
@@ -26,10 +27,11 @@ import {
   type RuntimeRow,
   SERVERS,
   type ServerRow,
+  SITE_FILE,
   TEST_TOOLS,
   TYPESCRIPTS,
 } from "./matrix.js";
-import { firstOf, type NpmPackages, npmInstalled, npmServer, npmVersion } from "./npm.js";
+import { firstOf, type NpmPackages, npmInstalled, npmServer, npmVersion, pinned } from "./npm.js";
 
 /** A row of the table, and how to find out what it says. */
 export interface Job {
@@ -45,6 +47,7 @@ export interface Job {
     | "test-tools"
     | "install"
     | "migration"
+    | "site"
     | "failovers";
   readonly product: string;
   /** Which of the versions of that product it is, in words. */
@@ -83,6 +86,7 @@ export const JOBS: readonly Job[] = [
   ...Object.entries(TYPESCRIPTS).map(([id, packages]) => typescriptJob(id, packages)),
   installJob(),
   migrationJob(),
+  siteJob(),
 ];
 
 function serverJob(id: string, { product, server, from, files }: ServerRow): Job {
@@ -262,6 +266,22 @@ function migrationJob(): Job {
       const folder = await installPeers();
       const versions = await Promise.all(PEERS.map((name) => npmVersion(folder, name)));
       return { ...here, version: versions.join(", "), files: MIGRATION_FILES };
+    },
+  };
+}
+
+/** What it shows is said of the pages, and not of the package. */
+function siteJob(): Job {
+  return {
+    id: "site",
+    group: "site",
+    product: "Chromium",
+    which: "of this machine",
+    async prepare() {
+      await ensurePrograms([CHROMIUM]);
+      await pinned("site", join(ROOT, "scripts/site"));
+      const { stdout } = await run(CHROMIUM.program, ["--version"]);
+      return { ...here, version: /[\d.]+/.exec(stdout)?.[0] ?? "", files: [SITE_FILE] };
     },
   };
 }

@@ -19,7 +19,7 @@ const USAGE = `usage: npm run test:matrix -- [--list] [--write] [words]
 
 Without words everything is run, and the tables in the docs are written. With words only
 what has one of them in its name or its group (servers, node, runtimes, clients, bundlers, frameworks,
-typescript, test-tools, install, migration, failovers).
+typescript, test-tools, install, migration, site, failovers).
 --list   show what there is, and run nothing
 --write  write what has passed into the tables, also after a part
 `;

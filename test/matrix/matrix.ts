@@ -25,6 +25,9 @@ export const MIGRATION_FILES: readonly string[] = [
   "test/migration/rolling-deploy.test.ts",
 ];
 
+/** It builds the site of the pages and opens every one of them in a browser, which takes minutes. */
+export const SITE_FILE = "test/site/browser.test.ts";
+
 /** What `npm test` leaves to the matrix: other topologies and clients than the usual ones, which a row below has. */
 export const MATRIX_ONLY: readonly string[] = [
   "test/engines/etcd/conformance-ensemble.test.ts",
@@ -50,6 +53,7 @@ export const MATRIX_ONLY: readonly string[] = [
   "test/test-tools/jest.test.ts",
   INSTALL_FILE,
   ...MIGRATION_FILES,
+  SITE_FILE,
 ];
 
 /** The suite on an engine; more than one file where a topology or a client library has one of its own. */

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { cached, cacheFolder } from "./cache.js";
@@ -34,6 +34,17 @@ export async function npmInstalled(packages: NpmPackages, setup?: Setup): Promis
     ),
   ) as NpmPackages;
   return cached(folderName(exact, setup?.nodeFolder), (folder) => install(folder, exact, setup));
+}
+
+/** The folder of the cache in which the packages are that the lock file of this folder pins. */
+export async function pinned(name: string, from: string): Promise<string> {
+  const lock = await readFile(join(from, "package-lock.json"));
+  const hash = createHash("sha256").update(lock).digest("hex").slice(0, 8);
+  return cached(`${name}-${hash}`, async (folder) => {
+    for (const file of ["package.json", "package-lock.json", ".npmrc"])
+      await cp(join(from, file), join(folder, file));
+    await run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], { cwd: folder, ...BIG_OUTPUT });
+  });
 }
 
 /** The newest of a major version, or what the cache has of it if the registry cannot be asked. */
