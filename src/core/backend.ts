@@ -2,7 +2,7 @@ import type { Claim, Owner } from "./claim.js";
 
 /** What an engine promises, and what breaks the promise. Shown to users as `locks.guarantees`. */
 export interface Traits {
-  /** The name of the engine, as in `"redis"`. */
+  /** The name of the engine: mostly the scheme of its URL. */
   readonly engine: string;
   /** What can share a lock: the tasks of one process, all processes of one machine, or a network. */
   readonly reach: "process" | "machine" | "network";

@@ -46,7 +46,7 @@ export type LockErrorCode =
  * - `taken`: the engine no longer has the claim, as after a flush or a failover
  * - `forced`: an operator took it away
  * - `paused`: this process did not run for too long: a pause, a blocked event loop, a machine that slept
- * - `session`: the session with etcd or ZooKeeper is over
+ * - `session`: the session with the server is over, where claims live by one
  * - `closed`: the connection was closed while the lock was held
  */
 export type Loss = "expired" | "taken" | "forced" | "paused" | "session" | "closed";

@@ -23,6 +23,16 @@ export interface About {
 /**
  * What happened, in the order in which it happened in this process. Tokens are decimal strings here, which every
  * logger can write. New types may be added in a minor version: keep a default branch.
+ *
+ * - `acquired`, `released`: a lock was granted, or given back
+ * - `lost`: a lease was lost; alert on all but the loss `closed`, which is a shutdown
+ * - `timeout`: a wait was too long
+ * - `slow-wait`: a caller has waited for one ttl, and waits on
+ * - `queue-position-lost`: the claim of a waiter was gone, and it entered the queue again
+ * - `forced`: this process took a lock away
+ * - `leaked`: a lease was garbage-collected without a release
+ * - `long-hold`: a lease has been held for as long as `longHold`
+ * - `renew-failed`, `release-failed`, `campaign-failed`: the engine did not answer; it is tried again
  */
 export type LockEvent =
   | (About & {
