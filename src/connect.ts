@@ -18,7 +18,7 @@ type ZooKeeper = Omit<import("./backends/zookeeper/index.js").ZooKeeperOptions, 
 type Postgres = Omit<import("./backends/postgres/index.js").PostgresOptions, Elsewhere>;
 type Mysql = Omit<import("./backends/mysql/index.js").MysqlOptions, Elsewhere>;
 
-/** The options of the engines that `connect` takes, by the scheme of the URL. */
+/** The options of the engines that `connect` takes as `engine`, by the scheme of the URL. */
 export interface EngineOptions {
   memory: Readonly<Record<string, never>>;
   sqlite: Sqlite;
@@ -49,10 +49,20 @@ export type EngineOptionsOf<Url extends string> =
     ? EngineOptions[Scheme]
     : EngineOptions[keyof EngineOptions];
 
+/** What is set for all locks of a connection, and for the engine. An option that is not known is an error. */
 export interface ConnectOptions<Url extends string = string> extends LocksOptions {
-  /** What the keys of a shared server begin with; `"locktender"` if not given. */
+  /** What the keys of a shared server begin with; `"locktender"` if not given. Only locks of the same prefix meet. */
   readonly prefix?: string | undefined;
-  /** Options of the engine, as its page lists them. Those that are plain text may stand in the URL instead. */
+  /**
+   * Options of the engine, as its page lists them. Those that are plain text may stand in the URL instead.
+   *
+   * @example
+   * ```ts
+   * import { connect } from "locktender";
+   *
+   * const locks = await connect("redis://127.0.0.1:6379", { engine: { library: "ioredis" } });
+   * ```
+   */
   readonly engine?: EngineOptionsOf<Url> | undefined;
 }
 
@@ -171,12 +181,14 @@ const ENGINES: ReadonlyMap<string, Engine> = new Map(Object.entries(SCHEMES));
 
 /**
  * Opens the engine that the URL names, and makes sure that it answers. Without a URL it is the one in the variable
- * `LOCKTENDER_URL` of the environment.
+ * `LOCKTENDER_URL` of the environment. Connect once per program: by two connections, a call chain waits for itself.
  *
  * @example
  * ```ts
+ * import { connect } from "locktender";
+ *
  * const locks = await connect("redis://127.0.0.1:6379", { ttl: "15s" });
- * await locks.mutex("report").run(() => print());
+ * await locks.mutex("report").run(() => work());
  * await locks.close();
  * ```
  */

@@ -12,8 +12,12 @@ export interface Frame {
 
 /** What every holder has. There is nothing to release without one, and no way to forge one. */
 export abstract class AnyLease {
+  /** The whole name of the lock, with its scope: parts are joined by `:`. */
   abstract readonly name: string;
-  /** Aborts with a `LeaseLostError` as soon as this holder can no longer be sure. */
+  /**
+   * Aborts with a `LeaseLostError` as soon as this holder can no longer be sure. Pass it to what the work calls. While the
+   * event loop is blocked it cannot abort: ask `held` after long computations.
+   */
   abstract readonly signal: AbortSignal;
   /** Aborts as soon as `close` is called on its connection: time to finish. `signal` follows after `drain`. */
   get closing(): AbortSignal {
@@ -28,7 +32,10 @@ export abstract class AnyLease {
   #released: Promise<boolean> | undefined;
   #watchedBy: Leaks | undefined;
 
-  /** Compares clocks at each look, so it says no at the first look after a pause. */
+  /**
+   * Whether this holder may go on. It compares clocks at each look, so it says no at the first look after a pause. The
+   * process can still be paused right after the look: what must not be written late is protected by the token.
+   */
   get held(): boolean {
     return this.#released === undefined && this.holds.every((heldClaim) => heldClaim.live);
   }
@@ -38,12 +45,33 @@ export abstract class AnyLease {
     return this.#released !== undefined;
   }
 
-  /** How long this lease can be trusted if it were not renewed any more. */
+  /**
+   * How long this lease can be trusted if it were not renewed any more.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run(async (lease) => {
+   *   if (lease.remainingMs() > 1_000) await work();
+   * });
+   * ```
+   */
   remainingMs(): number {
     if (this.#released !== undefined) return 0;
     return Math.min(...this.holds.map((heldClaim) => heldClaim.remainingMs()));
   }
 
+  /**
+   * Throws if the lease is lost (`LeaseLostError`) or was released (`closed`). Call it right before what cannot be undone.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run(async (lease) => {
+   *   await work();
+   *   lease.assertHeld();
+   *   await work();
+   * });
+   * ```
+   */
   assertHeld(): void {
     if (this.#released !== undefined) {
       throw new LockError("closed", `the lease on "${this.name}" was released before.`, { name: this.name });
@@ -61,7 +89,20 @@ export abstract class AnyLease {
     return (lost ?? first).lossError(loss);
   }
 
-  /** Idempotent. Says whether the claim was still ours. */
+  /**
+   * Gives the lock back. Idempotent. Says whether the claim was still ours: `false` means that another holder may have
+   * been let in before. Inside `run` it is not needed.
+   *
+   * @example
+   * ```ts
+   * const lease = await locks.mutex("report").acquire();
+   * try {
+   *   await work(lease.signal);
+   * } finally {
+   *   await lease.release();
+   * }
+   * ```
+   */
   release(): Promise<boolean> {
     if (this.#released === undefined) {
       if (this.#watchedBy !== undefined) this.#watchedBy.released(this);
@@ -97,6 +138,7 @@ export abstract class AnyLease {
     return plainText(`${this.constructor.name} ${JSON.stringify(this)}`);
   }
 
+  /** For logs and for other programs. A token is a decimal string there, because JSON has no `bigint`. */
   toJSON(): { name: string; held: boolean; remainingMs: number } {
     return { name: this.name, held: this.held, remainingMs: Math.round(this.remainingMs()) };
   }

@@ -2,6 +2,7 @@ import type { Claim, Owner } from "./claim.js";
 
 /** What an engine promises, and what breaks the promise. Shown to users as `locks.guarantees`. */
 export interface Traits {
+  /** The name of the engine: mostly the scheme of its URL. */
   readonly engine: string;
   /** What can share a lock: the tasks of one process, all processes of one machine, or a network. */
   readonly reach: "process" | "machine" | "network";
@@ -33,6 +34,7 @@ export interface Guarantees extends Traits {
 /** What is said in place of a library that the caller has chosen. */
 export const GIVEN = "given";
 
+/** What a caller asks for, once and again: a claim with the same id is one claim. */
 export interface ClaimRequest {
   readonly name: string;
   readonly id: string;
@@ -81,6 +83,7 @@ export interface Waiting {
   readonly changeInMs: number;
 }
 
+/** What became of a claim. That another one holds the lock is an answer; only a failure of the engine is an error. */
 export type Answer =
   | {
       readonly state: "granted";
@@ -102,21 +105,25 @@ export interface Unknown {
   readonly error: unknown;
 }
 
+/** What became of a claim that was to be renewed. */
 export type Renewal = Held | Waiting | Gone | Unknown;
 
+/** A claim to keep alive, with the time it gets from now on. */
 export interface RenewRequest extends Claim {
   readonly ttlMs: number;
 }
 
 /** A claim is taken away, by an operator or by a caller that changes the number of permits: the victim is told why. */
 export interface Force {
+  /** What the victim is told. */
   readonly reason: string;
+  /** Which operator it was. */
   readonly by?: string;
   /** How many permits there are now: the victim may enter the queue again with that number. */
   readonly resize?: number;
 }
 
-/** How a claim ends otherwise than by its holder: no work was done under it, so its minHold means nothing; or by force. */
+/** How a claim ends otherwise than by its holder: `unused`, no work was done under it, so its minHold means nothing; or by force. */
 export type Ending = "unused" | Force;
 
 /** What is told about a watched claim: nothing (ask again), a grant, that others want it, or the end of it. */
@@ -124,9 +131,12 @@ export type Notification =
   | { readonly state: "granted" | "wanted"; readonly ticket: bigint }
   | (Gone & { readonly ticket: bigint });
 
+/** Called by the engine; without an argument it means: ask again. */
 export type Notify = (notification?: Notification) => void;
+/** Ends the watching: `notify` is not needed any more. */
 export type Unwatch = () => void;
 
+/** A claim as the engine lists it. */
 export interface ClaimRecord extends Claim {
   readonly weight: number;
   readonly owner: Owner;
@@ -137,6 +147,7 @@ export interface ClaimRecord extends Claim {
   readonly remainingMs: number;
 }
 
+/** The queue of one name as the engine lists it. */
 export interface ResourceRecord {
   readonly name: string;
   readonly capacity: number;
@@ -149,6 +160,7 @@ export interface ResourceRecord {
  * claim id; `list` may read in pages. Each settles within a bound of the engine's own; failures are `LockError`s with the code `backend`.
  */
 export interface Backend {
+  /** What it promises. What it cannot promise is refused before the first claim. */
   readonly traits: Traits;
   /** See `Guarantees`. */
   readonly client?: string | undefined;
@@ -172,6 +184,7 @@ export interface Backend {
   watch(claim: { readonly name: string; readonly id: string }, notify: Notify): Unwatch;
   /** Where it can keep values beside locks. */
   readonly cells?: CellStore;
+  /** Ends what the engine has opened itself. A client that was brought along stays open. */
   close(): Promise<void>;
 }
 
@@ -181,6 +194,7 @@ export interface StoredCell {
   readonly version: bigint;
 }
 
+/** One write to a cell. */
 export interface CellChange {
   /** `undefined` deletes it. */
   readonly text: string | undefined;
@@ -192,6 +206,7 @@ export interface CellChange {
 
 /** For engines that can keep small values: two operations, each one atomic step. */
 export interface CellStore {
+  /** `undefined` if there is none, or if its time is over. */
   read(name: string): Promise<StoredCell | undefined>;
   /** The new version; `undefined` if it was not as expected, and nothing was changed. */
   write(name: string, change: CellChange): Promise<bigint | undefined>;

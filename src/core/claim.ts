@@ -6,10 +6,15 @@ export const TOKEN_STEP = 1024n;
 
 /** Which process has made a claim; shown to people, never used to decide anything. */
 export interface Owner {
+  /** The name of the program, from `owner.service`. */
   readonly service?: string;
+  /** Tells processes apart: from `owner.instance`, else the name of the machine and the number of the process. */
   readonly instance: string;
+  /** Of the program, from `owner.version`. */
   readonly version?: string;
+  /** The name of its machine. */
   readonly host: string;
+  /** The number of its process on that machine. */
   readonly pid: number;
   /** Names and tokens of what its call chain holds, if it asks for more. */
   readonly holds?: readonly (readonly [name: string, token: string])[];
@@ -77,6 +82,7 @@ export function ticketOf(token: bigint): bigint {
 
 /** A claim as people may see it: everything but its id. */
 export interface ClaimView {
+  /** Of a holder, its fencing token; of a waiter, the one that it would have. */
   readonly token: bigint;
   /** `"exclusive"`: a mutex, or the write side of a read-write lock. */
   readonly mode: "exclusive" | "shared";
@@ -86,18 +92,25 @@ export interface ClaimView {
   readonly tasks?: number;
   /** Its process may keep it for a while when no task needs it: `"idle"` if this process knows that none does now. */
   readonly sticky?: true | "idle";
+  /** From the option `note`, or `lease.update`; as it was written, control characters included. */
   readonly note: string;
+  /** The process that has made it. */
   readonly owner: Owner;
   /** Holders: since the grant. Waiters: since they came. */
   readonly ageMs: number;
+  /** How long it lives if it is not renewed. */
   readonly remainingMs: number;
 }
 
+/** The queue of one name, as `inspect` and `list` show it. It may have changed by the time it is read. */
 export interface ResourceView {
+  /** The whole name, with its scope. */
   readonly name: string;
   /** How many permits there are in all, if it is in use as a semaphore. */
   readonly permits?: number;
+  /** In the order of their tickets. */
   readonly holders: readonly ClaimView[];
+  /** In the order of their tickets: the first one is next. */
   readonly waiters: readonly ClaimView[];
   /** If holders and waiters wait for each other: which of them holds what, and waits for what. */
   readonly deadlock?: readonly DeadlockStep[];
@@ -105,7 +118,10 @@ export interface ResourceView {
 
 /** A claim of a deadlock: what its process holds, and the name it waits for, which the next step holds. */
 export interface DeadlockStep {
+  /** The process that waits. */
   readonly owner: Owner;
+  /** A name that it holds, and that the step before it waits for. */
   readonly holds: string;
+  /** The name that it waits for. */
   readonly waitsFor: string;
 }

@@ -65,6 +65,7 @@ export class SingleFlight<T> {
     return this.#underWay;
   }
 
+  /** Begins the work, unless it is under way already. */
   run(work: () => Promise<T>): Promise<T> {
     this.#underWay ??= work().finally(() => {
       this.#underWay = undefined;
@@ -81,10 +82,12 @@ export class FreshFlight<T> {
   #underWay: Promise<T> | undefined;
   #next: Promise<T> | undefined;
 
+  /** Nothing is under way, and nothing waits. */
   get isIdle(): boolean {
     return this.#underWay === undefined;
   }
 
+  /** Begins the work now, or when what is under way has ended. */
   run(work: () => Promise<T>): Promise<T> {
     if (this.#underWay === undefined) return this.#begin(work);
     const begin = () => this.#begin(work);

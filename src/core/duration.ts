@@ -1,6 +1,7 @@
 import { invalidOption } from "./errors.js";
 import { quotedText } from "./plain-text.js";
 
+/** Milliseconds, or a number with its unit: `"250ms"`, `"15s"`, `"5m"`, `"1h"`, `"1d"`. */
 export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

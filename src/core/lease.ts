@@ -52,8 +52,21 @@ export abstract class ClaimLease extends AnyLease {
     return this.#onRelease !== undefined;
   }
 
-  /** Changes what others see of this lease. */
-  async update(change: { readonly note: string }): Promise<void> {
+  /**
+   * Changes what others see of this lease, in `inspect` and in their timeout errors. Rejects if the lease is lost.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run(async (lease) => {
+   *   await lease.update({ note: "page 1 of 10" });
+   *   await work(lease.signal);
+   * });
+   * ```
+   */
+  async update(change: {
+    /** As the option `note`: at most 1,000 characters. */
+    readonly note: string;
+  }): Promise<void> {
     const note = noteText(change.note);
     this.assertHeld();
     await this.heldClaim.show(note);
@@ -131,11 +144,14 @@ export abstract class ClaimLease extends AnyLease {
   }
 }
 
-/** An exclusive grant. */
+/** An exclusive grant: a mutex, the write side of a read-write lock, or a term of a leader. */
 export class Lease extends ClaimLease {
   static override readonly name = "Lease";
 
-  /** Greater than the token of every grant before it; pass it to what the lock protects. */
+  /**
+   * The fencing token: greater than that of every grant of this name before it. Pass it to what the lock protects, and
+   * let that refuse a token older than the newest it has seen: no lock can stop a paused process from writing late.
+   */
   get token(): bigint {
     return this.heldClaim.token;
   }
@@ -146,7 +162,10 @@ export class Lease extends ClaimLease {
   }
 }
 
-/** A grant beside others. It protects nothing from them, so it has no token to pass to a fence by mistake. */
+/**
+ * A grant beside others: a reader, or permits of a semaphore. It protects nothing from them, so it has no token to pass to
+ * a fence by mistake.
+ */
 export class SharedLease extends ClaimLease {
   static override readonly name = "SharedLease";
 

@@ -1,7 +1,10 @@
 import { LockError } from "./errors.js";
 import { quotedText } from "./plain-text.js";
 
-/** A name as one string, or as parts that are joined without ever meeting another list of parts. */
+/**
+ * A name as one string, or as parts that are joined without ever meeting another list of parts: give parts where one of
+ * them comes from outside. At most 255 bytes, without control characters.
+ */
 export type LockName = string | readonly string[];
 
 const LONGEST_BYTES = 255;

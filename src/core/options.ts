@@ -10,33 +10,117 @@ const LONGEST_TTL_MS = 86_400_000;
 export const LONGEST_NOTE = 1_000;
 const MOST_WAITERS = 1_000_000;
 
+/** What one call of `acquire` or `run` may say. An option that is not known is an error. */
 export interface AcquireOptions {
-  /** How long to wait: `"30s"` unless set at `connect`; `Infinity` is explicit; `0` asks once. */
+  /**
+   * How long to wait: `"30s"` unless set at `connect`; `Infinity` is explicit; `0` asks once.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ wait: "5s" }, () => work());
+   * ```
+   */
   readonly wait?: Duration | undefined;
-  /** Ends the wait with the signal's own reason. */
+  /**
+   * Ends the wait with the signal's own reason. Once the lock is held it does nothing: see `lease.signal`.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ signal: AbortSignal.timeout(5_000) }, () => work());
+   * ```
+   */
   readonly signal?: AbortSignal | undefined;
-  /** How long the claim lives without being renewed. */
+  /**
+   * How long the claim lives without being renewed, so how long others wait after a crash: `"15s"` unless set at
+   * `connect`, from 20 ms to 24 h. Work may take longer: a lease is renewed at a third of it.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ ttl: "5s" }, () => work());
+   * ```
+   */
   readonly ttl?: Duration | undefined;
-  /** `false`: a fixed lease. Its ttl counts once, from the grant. */
+  /**
+   * `false`: a fixed lease. Its ttl counts once, from the grant, and then it is lost, whatever the work does.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ ttl: "1m", renew: false }, (lease) => work(lease.signal));
+   * ```
+   */
   readonly renew?: boolean | undefined;
-  /** No other holder is let in earlier than this, whatever this holder does. */
+  /**
+   * No other holder is let in earlier than this, whatever this holder does: for a job that is shorter than the clocks of
+   * the machines are apart.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("nightly").tryRun({ minHold: "10s" }, () => work());
+   * ```
+   */
   readonly minHold?: Duration | undefined;
-  /** Renewed, but not held longer than this. */
+  /**
+   * Renewed, but not held longer than this: then it is lost, with the loss `expired`. `Infinity`: no limit.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ maxHold: "10m" }, (lease) => work(lease.signal));
+   * ```
+   */
   readonly maxHold?: Duration | undefined;
-  /** What others see of this claim. */
+  /**
+   * What others see of this claim, in `inspect` and in their timeout errors: at most 1,000 characters. No secrets.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ note: `order ${orderId}` }, () => work());
+   * ```
+   */
   readonly note?: string | undefined;
-  /** `true`: meant to be held for as long as the process lives, so that it is never taken for a leak. */
+  /**
+   * `true`: meant to be held for as long as the process lives, so that it is never taken for a leak. Only `acquire` and
+   * `tryAcquire` take it.
+   *
+   * @example
+   * ```ts
+   * const leader = await locks.mutex("this-machine").acquire({ keep: true });
+   * ```
+   */
   readonly keep?: boolean | undefined;
-  /** Enter by this lease; `null` stands outside the call chain. */
+  /**
+   * Enter by this lease, where the call chain does not show it; `null` stands outside the call chain.
+   *
+   * @example
+   * ```ts
+   * await using lease = await locks.mutex("report").acquire();
+   * await locks.mutex("report", { reentrant: true }).run({ within: lease }, () => work());
+   * ```
+   */
   readonly within?: AnyLease | null | undefined;
-  /** Enter again if this call chain already holds the lock. */
+  /**
+   * Enter again if this call chain already holds the lock. Without it that is the error `self-deadlock`.
+   *
+   * @example
+   * ```ts
+   * const report = locks.mutex("report");
+   * await report.run(() => report.run({ reentrant: true }, () => work()));
+   * ```
+   */
   readonly reentrant?: boolean | undefined;
-  /** Do not queue behind more than this many. */
+  /**
+   * Do not queue behind more than this many: the error is `queue-full`. Only where the engine has a queue.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ maxWaiters: 100 }, () => work());
+   * ```
+   */
   readonly maxWaiters?: number | undefined;
 }
 
 /** A caller that only tries does not wait. */
 export type TryOptionsOf<O extends AcquireOptions> = Omit<O, "wait" | "maxWaiters">;
+/** What one call of `tryAcquire` or `tryRun` may say: it does not wait, so it has no `wait` and no `maxWaiters`. */
 export type TryOptions = TryOptionsOf<AcquireOptions>;
 
 export interface Defaults {
@@ -145,7 +229,7 @@ export function checkSignal(signal: unknown, name: string): void {
 /** What one call asks for, and whether it may enter by what its chain holds. */
 export type ResolvedOptions = AcquireRequest & { readonly reentrant: boolean };
 
-/** The options of one call as numbers, or an error that says which of them cannot be meant. */
+/** The options of one call as numbers, or an error that says which of them is invalid. */
 export function readOptions(
   resource: Pick<AcquireRequest, "name" | "kind" | "weight" | "capacity" | "shares">,
   given: AcquireOptions | undefined,

@@ -28,11 +28,13 @@ export function startTimer(act: () => unknown, delayMs: number): NodeJS.Timeout 
   return setTimeout(act, clamp(delayMs));
 }
 
+/** Ends a timer of `startTimer` or `startInterval`; one that is not there is none to end. */
 export function stopTimer(timer: NodeJS.Timeout | undefined): void {
   clearTimeout(timer);
   if (pending !== undefined && timer !== undefined) pending.delete(timer);
 }
 
+/** The same, again and again. */
 export function startInterval(act: () => unknown, everyMs: number): NodeJS.Timeout {
   return setInterval(act, clamp(everyMs));
 }

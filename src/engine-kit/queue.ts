@@ -37,6 +37,7 @@ export interface ToNotify {
   readonly notification?: Notification;
 }
 
+/** What became of a step: its result, and the processes that have to be notified. */
 export interface Stepped<T> {
   readonly result: T;
   readonly notify: readonly ToNotify[];
@@ -71,6 +72,7 @@ export class Queue {
     return { result, notify };
   }
 
+  /** Enters the queue, or refreshes a claim that is there, and answers. `gone` says why a claim is not there any more. */
   claim(
     request: ClaimRequest,
     atMs: number,
@@ -157,6 +159,7 @@ export class Queue {
     return { state: "granted", ticket, remainingMs: claim.deadlineMs - atMs };
   }
 
+  /** Extends a claim that is still there; `undefined` if it is gone. */
   renew(id: string, ticket: bigint, ttlMs: number, atMs: number): Renewal | undefined {
     const claim = this.find(id);
     if (claim === undefined || claim.left || claim.ticket !== ticket) return undefined;
@@ -206,6 +209,7 @@ export class Queue {
     }
   }
 
+  /** The claim with that id, if it is in the queue. */
   find(id: string): StoredClaim | undefined {
     return this.claims.find((claim) => claim.id === id);
   }
@@ -218,6 +222,7 @@ export class Queue {
     return this.claims.indexOf(claim) < admit(this.claims, this.capacity);
   }
 
+  /** All claims, as `Backend.list` shows them. */
   records(atMs: number): ClaimRecord[] {
     return this.claims.map(
       ({ id, ticket, weight, owner, note, resize, cameAtMs, grantedAtMs, deadlineMs }) => ({

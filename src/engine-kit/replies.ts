@@ -30,6 +30,7 @@ export class MetadataText {
   #last: Metadata | undefined;
   #text = "";
 
+  /** The text to store with this claim. */
   of(claim: Metadata): string {
     const last = this.#last;
     if (last?.owner !== claim.owner || last.note !== claim.note || last.resize !== claim.resize) {
@@ -134,6 +135,7 @@ export function readMessage(
   return force && { id, notification: { state: "gone", loss: "forced", ticket, ...force } };
 }
 
+/** Why a claim is taken away, as text to store or to send: `parseForce` reads it. */
 export function forceText({ reason, by, resize }: Force): string {
   return JSON.stringify({ reason, by, resize });
 }
@@ -174,16 +176,19 @@ export function bitIn(value: unknown): boolean {
   return bit === 1;
 }
 
+/** A text. */
 export function textIn(value: unknown): string {
   if (typeof value !== "string") throw unlike("a text");
   return value;
 }
 
+/** A list; what is in it is not looked at. */
 export function listIn(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) throw unlike("a list");
   return value;
 }
 
+/** The error of the functions above: a reply is not what it has to be. */
 export function unlike(expected: string): Error {
   return new TypeError(`the reply has something else where ${expected} should be`);
 }

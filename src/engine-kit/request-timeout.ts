@@ -107,10 +107,12 @@ export class AnswerTimer {
     this.#start(ms);
   }
 
+  /** The answer has come, or is not waited for any more. */
   stop(): void {
     clearTimeout(this.#timer);
   }
 
+  /** It keeps the process alive. */
   ref(): void {
     this.#timer?.ref();
   }

@@ -8,8 +8,11 @@ import { type Parameter, text, words } from "./url.js";
 
 /** PEM texts: the authority that signed the servers' certificates, and our own certificate. */
 export interface TlsOptions {
+  /** The authority that signed the servers' certificates; those that Node.js trusts if not given. */
   readonly ca?: string | Buffer | undefined;
+  /** Our own certificate, where the servers ask for one; with `key`. */
   readonly cert?: string | Buffer | undefined;
+  /** The private key of `cert`. */
   readonly key?: string | Buffer | undefined;
 }
 
@@ -22,6 +25,7 @@ interface TlsTexts {
 /** What is checked of a certificate: its authority and the host that it names; only the authority; or nothing. */
 type Verify = "full" | "signer" | "nothing";
 
+/** TLS as an engine speaks it: the PEM texts, and what is checked. */
 export interface TlsSettings extends TlsTexts {
   readonly verify: Verify;
 }

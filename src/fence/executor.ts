@@ -208,10 +208,12 @@ function mysqlRows(answer: unknown): Rows {
 // The shapes of the transactions that people have, as far as the fence uses them. No library is imported. What
 // is not in a transaction does not fit: properties that only pools and whole databases have must be absent.
 
+/** The SQL of the fence: `postgres`; `mysql`, for MariaDB as well; or `sqlite`. */
 export type Dialect = "postgres" | "mysql" | "sqlite";
 
 /** The one shape behind them all; make one for a client that is not known here. */
 export interface Executor {
+  /** The SQL that its database speaks. */
   readonly dialect: Dialect;
   /** Runs one statement, without parameters, inside the caller's transaction, and gives its rows as objects. */
   query(sql: string): Promise<readonly unknown[]>;
@@ -285,8 +287,10 @@ export interface PrismaTransaction {
   readonly $connect?: never;
 }
 
+/** A transaction of a client that answers at once: `better-sqlite3`, `libsql`, `node:sqlite`, or Drizzle on the first. */
 export type SyncTransaction = SqliteTransaction | DrizzleSyncTransaction;
 
+/** What writes inside a transaction: of `pg`, postgres.js, `mysql2`, Kysely or Drizzle, or an executor. A pool does not fit. */
 export type Transaction =
   | Executor
   | PgTransaction

@@ -18,6 +18,7 @@ import { sql } from "./sql.generated.js";
  * of a lease of `all`, one part is given.
  */
 export interface Fenced {
+  /** The name of the lock. */
   readonly name: string;
   /** A `bigint`, or its decimal digits, as in the JSON of a lease. */
   readonly token: bigint | string;
@@ -25,6 +26,7 @@ export interface Fenced {
   assertHeld?(): void;
 }
 
+/** What the fence stands in front of. */
 export interface FenceOptions {
   /** What is written to, if it has another name than the lock; each resource has a newest token of its own. */
   readonly resource?: LockName | undefined;
@@ -37,13 +39,19 @@ export interface Pass {
   readonly token: bigint;
 }
 
-/** What is told on the channel `locktender:fence-refused`. */
+/** What is told on the channel `locktender:fence-refused` of `node:diagnostics_channel`. */
 export interface FenceRefused {
+  /** A write was refused, because its token is too old. */
   readonly type: "fence-refused";
+  /** The name of the lock. */
   readonly name: string;
+  /** The first part of the name: few enough to label metrics with. */
   readonly group: string;
+  /** What was to be written to. */
   readonly resource: string;
+  /** The token that was refused, in decimal digits. */
   readonly token: string;
+  /** The newest token that the resource has seen, in decimal digits. */
   readonly highest: string;
 }
 
@@ -51,7 +59,7 @@ const GREATEST = 2n ** 63n - 1n;
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/;
 const refused = channel("locktender:fence-refused");
 
-/** Throws if it cannot be meant, or if the lease is known to be lost: the token need not be asked then. */
+/** Throws if it is invalid, or if the lease is known to be lost: the token need not be asked then. */
 export function passOf(fenced: Fenced, { resource }: FenceOptions = {}): Pass {
   if (typeof fenced !== "object" || fenced === null) {
     throw invalidToken("a fence needs a lease, or { name, token } of one.");
@@ -59,7 +67,7 @@ export function passOf(fenced: Fenced, { resource }: FenceOptions = {}): Pass {
   const lock = canonicalName(fenced.name);
   if (fenced.token === undefined) {
     throw invalidToken(
-      `what was given for "${lock}" has no token. Readers and permits have none, since they shut no other holder out; of several locks as one, give one of its parts.`,
+      `what was given for "${lock}" has no token. Readers and permits have none, since they shut no other holder out; of a multi-lock, give one of its parts.`,
       lock,
     );
   }
@@ -108,13 +116,56 @@ const NO_TABLE = ["42P01", "ER_NO_SUCH_TABLE", "1146"];
  * ends; otherwise throws `StaleTokenError`. Call it first, before anything is read that the write depends on.
  *
  * Where the database answers at once, so does this: then it works inside `db.transaction(() => { … })`.
+ *
+ * @example
+ * ```ts
+ * import { fence } from "locktender/fence";
+ *
+ * await locks.mutex("stock:lamp").run((lease) => {
+ *   const write = db.transaction((pieces: number) => {
+ *     fence(db, lease); // first
+ *     db.prepare("UPDATE shelf SET pieces = ?").run(pieces);
+ *   });
+ *   write.immediate(6);
+ * });
+ * ```
  */
 export function fence(tx: SyncTransaction, lease: Fenced, options?: FenceOptions): void;
+/**
+ * Lets the transaction go on if no newer token has written to the resource, and keeps newer ones out until it
+ * ends; otherwise rejects with `StaleTokenError`. Call it first, before anything is read that the write depends on.
+ *
+ * @example
+ * ```ts
+ * import { fence } from "locktender/fence";
+ * import pg from "pg";
+ *
+ * const pool = new pg.Pool();
+ * await locks.mutex("stock:lamp").run(async (lease) => {
+ *   const tx = await pool.connect();
+ *   try {
+ *     await tx.query("BEGIN");
+ *     await fence(tx, lease); // first
+ *     await tx.query("UPDATE shelf SET pieces = 6");
+ *     await tx.query("COMMIT");
+ *   } catch (error) {
+ *     await tx.query("ROLLBACK");
+ *     throw error;
+ *   } finally {
+ *     tx.release();
+ *   }
+ * });
+ * ```
+ */
 export function fence(tx: Transaction, lease: Fenced, options?: FenceOptions): Promise<void>;
+/** The same for the transaction of Prisma, which does not show its `dialect`. */
 export function fence(
   tx: PrismaTransaction,
   lease: Fenced,
-  options: FenceOptions & { readonly dialect: Dialect },
+  options: FenceOptions & {
+    /** The SQL that its database speaks. */
+    readonly dialect: Dialect;
+  },
 ): Promise<void>;
 export function fence(
   tx: SyncTransaction | Transaction | PrismaTransaction,
@@ -135,7 +186,16 @@ export function fence(
   return isSynchronous(tx) ? enter() : (async () => enter())();
 }
 
-/** The statement that makes the fence's table, for a migration. It does nothing if the table is there. */
+/**
+ * The statement that makes the fence's table, for a migration. It does nothing if the table is there.
+ *
+ * @example
+ * ```ts
+ * import { fenceTable } from "locktender/fence";
+ *
+ * db.exec(fenceTable("sqlite"));
+ * ```
+ */
 export function fenceTable(dialect: Dialect): string {
   return withoutComments(sql[`table-${known(dialect)}`]);
 }

@@ -16,9 +16,14 @@ import {
 } from "./fence.js";
 import { type RedisLike, run } from "./redis.js";
 
+/** Which lock is to be held, and what the fence stands in front of. */
 export type HttpFenceOptions = FenceOptions & FencingTokenOptions;
 type Handler<T> = (sender: Sender) => T | Promise<T>;
 
+/**
+ * Runs a handler behind the fence: `fenced(request, handler)`, or `fenced(request, { lock, resource }, handler)`. Without
+ * `lock` the token of any lock is taken.
+ */
 export interface HttpFence {
   <T>(request: RequestLike, handler: Handler<T>): Promise<T>;
   <T>(request: RequestLike, options: HttpFenceOptions, handler: Handler<T>): Promise<T>;
@@ -35,6 +40,16 @@ const OPTIONS: ReadonlySet<string> = new Set(["lock", "resource"]);
  * Runs the handler of a request if no newer token was seen, and otherwise throws `StaleTokenError`. In this
  * process, handlers with older tokens end before one with a newer token begins: what they still write would
  * otherwise land after it. Where several processes serve, `fence` in the handler's own transaction does that.
+ * Make one per service.
+ *
+ * @example
+ * ```ts
+ * import { httpFence } from "locktender/fence";
+ *
+ * const fenced = httpFence();
+ * const put = (request: Request): Promise<Response> =>
+ *   fenced(request, { lock: "stock:lamp" }, async ({ token }) => new Response(`written by ${token}`));
+ * ```
  */
 export function httpFence(store: FenceStore = memoryStore()): HttpFence {
   const atWork = new Map<string, Set<Work>>();
@@ -70,8 +85,13 @@ export function httpFence(store: FenceStore = memoryStore()): HttpFence {
 
 /** An answer to a request: the second argument of `new Response(body, …)`, or of `writeHead`. */
 export interface Problem {
+  /** 412: too old. 428: no token. 400: one that cannot be read. */
   readonly status: number;
-  readonly headers: { readonly "content-type": string };
+  /** With `content-type`, and nothing else. */
+  readonly headers: {
+    /** `application/problem+json`. */
+    readonly "content-type": string;
+  };
   /** JSON as in RFC 9457. */
   readonly body: string;
 }
@@ -82,7 +102,19 @@ const STATUS = { "stale-token": 412, "missing-token": 428, "invalid-token": 400 
 
 export const problemType = (code: keyof typeof STATUS): string => `urn:locktender:${code}`;
 
-/** What to answer to a request that was refused; `undefined` if the error says nothing of its token. */
+/**
+ * What to answer to a request that was refused; `undefined` if the error says nothing of its token.
+ *
+ * @example
+ * ```ts
+ * import { fenceProblem } from "locktender/fence";
+ *
+ * function answer(error: unknown): Response {
+ *   const problem = fenceProblem(error);
+ *   return problem ? new Response(problem.body, problem) : new Response(null, { status: 500 });
+ * }
+ * ```
+ */
 export function fenceProblem(error: unknown): Problem | undefined {
   const codes = Object.keys(STATUS) as (keyof typeof STATUS)[];
   const code = codes.find((one) => isLockError(error, one));
@@ -106,9 +138,21 @@ type Fetch = typeof globalThis.fetch;
 /**
  * A `fetch` that sends the lease's token along and stops when the lease is lost. It rejects with `StaleTokenError`
  * if the answer is that of a fence which has seen a newer token.
+ *
+ * @example
+ * ```ts
+ * import { fencedFetch } from "locktender/fence";
+ *
+ * await locks.mutex("stock:lamp").run(async (lease) => {
+ *   await fencedFetch(lease)("http://127.0.0.1:8080/lamp", { method: "PUT" });
+ * });
+ * ```
  */
 export function fencedFetch(
-  lease: Fenced & { readonly signal?: AbortSignal },
+  lease: Fenced & {
+    /** Ends the request: that of the lease. */
+    readonly signal?: AbortSignal;
+  },
   fetch: Fetch = globalThis.fetch,
 ): Fetch {
   return async (input, init) => {
@@ -148,7 +192,16 @@ interface StoreOptions {
   readonly retention?: Duration | undefined;
 }
 
-/** For a service of one process, which may forget when it ends. */
+/**
+ * For a service of one process, which may forget when it ends.
+ *
+ * @example
+ * ```ts
+ * import { httpFence, memoryStore } from "locktender/fence";
+ *
+ * const fenced = httpFence(memoryStore({ retention: "90d" }));
+ * ```
+ */
 export function memoryStore({ retention = "30d" }: StoreOptions = {}): FenceStore {
   const keptMs = durationMs("retention", retention, { minMs: 1_000, infinite: true });
   /** The one that was not seen for the longest time comes first. */
@@ -169,11 +222,34 @@ export function memoryStore({ retention = "30d" }: StoreOptions = {}): FenceStor
   };
 }
 
-/** In the fence's table. A pool will do, since each step is a transaction of its own. */
+/**
+ * In the fence's table. A pool will do, since each step is a transaction of its own.
+ *
+ * @example
+ * ```ts
+ * import { databaseStore, httpFence } from "locktender/fence";
+ * import pg from "pg";
+ *
+ * const pool = new pg.Pool();
+ * const query = async (sql: string) => (await pool.query(sql)).rows;
+ * const fenced = httpFence(databaseStore({ dialect: "postgres", query }));
+ * ```
+ */
 export function databaseStore(executor: Executor): FenceStore {
   return { raise: async (resource, token) => raise(executor, resource, token) };
 }
 
+/**
+ * In Redis, as `fencedSet` keeps them: a server that evicts keys may forget them.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import { httpFence, redisStore } from "locktender/fence";
+ *
+ * const fenced = httpFence(redisStore(new Redis()));
+ * ```
+ */
 export function redisStore(client: RedisLike, { retention }: StoreOptions = {}): FenceStore {
   const nothing = { script: "", keys: [] };
   return {
@@ -191,11 +267,16 @@ export const FENCING_TOKEN = "Fencing-Token";
 
 /** A request of the platform, or one of `node:http`. */
 export interface RequestLike {
+  /** Those of the platform are asked with `get`; those of `node:http` are in lower case. */
   readonly headers:
-    | { get(name: string): string | null }
+    | {
+        /** The header of that name. */
+        get(name: string): string | null;
+      }
     | { readonly [name: string]: string | readonly string[] | undefined };
 }
 
+/** Whose token is taken. */
 export interface FencingTokenOptions {
   /** The lock that the resource stands behind: the token of another one is refused. */
   readonly lock?: LockName | undefined;
@@ -221,11 +302,24 @@ function formatToken({ lock, token }: Pick<Pass, "lock" | "token">): string {
 
 /** What a request said of its lease. */
 export interface Sender {
+  /** The name of the lock. */
   readonly name: string;
+  /** The fencing token of the lease. */
   readonly token: bigint;
 }
 
-/** Throws `missing-token` if the request says nothing, `invalid-token` if it cannot be read or is another lock's. */
+/**
+ * What a request says of its lease. Throws `missing-token` if it says nothing, `invalid-token` if that cannot be read or is
+ * another lock's. It does not look whether the token is too old: see `httpFence` and `fence`.
+ *
+ * @example
+ * ```ts
+ * import { fencingToken } from "locktender/fence";
+ *
+ * const request = { headers: { "fencing-token": '%"stock:lamp";token="1837880256828234752"' } };
+ * const { name, token } = fencingToken(request, { lock: "stock:lamp" });
+ * ```
+ */
 export function fencingToken(request: RequestLike, options: FencingTokenOptions = {}): Sender {
   knownOptions(options, HEADER_OPTIONS, "fencingToken");
   const sender = read(request);

@@ -19,8 +19,10 @@ export interface NodeRedisLike {
   eval(lua: string, options: { keys: Text[]; arguments: Text[] }): Promise<unknown>;
 }
 
+/** A client of ioredis, iovalkey or node-redis. */
 export type RedisLike = IoredisLike | NodeRedisLike;
 
+/** What is written to, and how long its newest token is remembered. */
 export interface RedisFenceOptions extends FenceOptions {
   /**
    * How long after its last write a resource remembers its newest token, 30 days unless said otherwise. It must
@@ -31,15 +33,30 @@ export interface RedisFenceOptions extends FenceOptions {
 
 /** A write in Lua, with its keys and arguments as `KEYS` and `ARGV`. It is put behind ours, so it has no `#!` line. */
 export interface FencedScript {
+  /** In Lua, without a `#!` line. */
   readonly script: string;
+  /** `KEYS`; in a cluster, with the hash tag of the resource. */
   readonly keys: readonly Text[];
+  /** `ARGV`. */
   readonly arguments?: readonly Text[] | undefined;
 }
 
 const OPTIONS: ReadonlySet<string> = new Set(["resource", "retention"]);
 const RETENTION: Duration = "30d";
 
-/** Sets the key if no newer token has written to the resource; otherwise throws `StaleTokenError`. */
+/**
+ * Sets the key if no newer token has written to the resource, in one atomic step; otherwise throws `StaleTokenError`. In a
+ * cluster the key needs the hash tag of the resource.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import { fencedSet } from "locktender/fence";
+ *
+ * const client = new Redis();
+ * await locks.mutex("stock:lamp").run((lease) => fencedSet(client, lease, "{stock:lamp}:left", "6"));
+ * ```
+ */
 export async function fencedSet(
   client: RedisLike,
   lease: Fenced,
@@ -50,7 +67,21 @@ export async function fencedSet(
   await fencedEval(client, lease, { script: lua.set, keys: [key], arguments: [value] }, options);
 }
 
-/** Runs the script if no newer token has written to the resource; otherwise throws `StaleTokenError`. */
+/**
+ * Runs the script if no newer token has written to the resource, in one atomic step; otherwise throws `StaleTokenError`.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import { fencedEval } from "locktender/fence";
+ *
+ * const client = new Redis();
+ * const script = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+ * const left = await locks.mutex("stock:lamp").run((lease) =>
+ *   fencedEval(client, lease, { script, keys: ["{stock:lamp}:left"], arguments: ["-1"] }),
+ * );
+ * ```
+ */
 export async function fencedEval(
   client: RedisLike,
   lease: Fenced,
@@ -68,7 +99,16 @@ export async function fencedEval(
   return reply;
 }
 
-/** Where the newest token is. Keys that are written behind it need the same hash tag in a cluster. */
+/**
+ * The key with the newest token of a resource. Keys that are written behind it need the same hash tag in a cluster.
+ *
+ * @example
+ * ```ts
+ * import { fenceKey } from "locktender/fence";
+ *
+ * console.log(fenceKey("stock:lamp")); // locktender:fence:{stock:lamp}
+ * ```
+ */
 export const fenceKey = (resource: string): string => `locktender:fence:{${resource}}`;
 
 /** The newest token, and, if it is this one, what the script answered. */

@@ -146,6 +146,7 @@ export class AllLease<P extends readonly ClaimLease[] = readonly ClaimLease[]> e
 
   /** The leases of the single locks, in the order in which they were named. */
   readonly parts: P;
+  /** The names of all of them, as one text. */
   readonly name: string;
   /** @internal */
   readonly frame: Frame;

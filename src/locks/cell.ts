@@ -7,24 +7,38 @@ import { delay } from "../core/timer.js";
 
 /** A value with the version at which it was read. */
 export interface Versioned<T> {
+  /** What JSON has made of what was written. */
   readonly value: T;
   /** Grows with every change, also when the cell was deleted in between. */
   readonly version: bigint;
 }
 
+/** What became of a write: look at `written` first. */
 export type CellWrite<T> =
-  | { readonly written: true; readonly version: bigint }
-  /** It was not as expected, and nothing was changed; `undefined` if there is none. */
-  | { readonly written: false; readonly current: Versioned<T> | undefined };
+  | {
+      /** It was as expected, and now it is changed. */
+      readonly written: true;
+      /** The version that it has now. */
+      readonly version: bigint;
+    }
+  | {
+      /** It was not as expected, and nothing was changed. */
+      readonly written: false;
+      /** What is there; `undefined` if there is none. */
+      readonly current: Versioned<T> | undefined;
+    };
 
+/** On which condition a cell is changed; without one it is changed whatever is there. */
 export interface CellWriteOptions {
   /** Only if it still has this version; `null`: only if there is none. */
   readonly ifVersion?: bigint | null;
 }
 
+/** For how long `update` tries. */
 export interface CellUpdateOptions {
   /** How often to try when others were faster; 20 if not given. */
   readonly attempts?: number | undefined;
+  /** Ends it with the signal's own reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -37,6 +51,7 @@ const LONGEST_PAUSE_MS = 200;
 
 /** A small value that is changed without a lock: a writer says which version it has seen. */
 export class Cell<T> {
+  /** The whole name, with its scope. */
   readonly name: string;
   readonly #connection: Connection;
   readonly #store: CellStore;
@@ -48,16 +63,43 @@ export class Cell<T> {
     this.#store = cellsOf(connection, name, "cell");
   }
 
+  /**
+   * The value now, and its version; `undefined` if there is none.
+   *
+   * @example
+   * ```ts
+   * const seen = await locks.cell<number>("visits").read();
+   * console.log(seen?.value ?? 0);
+   * ```
+   */
   async read(): Promise<Versioned<T> | undefined> {
     this.#connection.assertNotClosed(this.name);
     const stored = await this.#store.read(this.name);
     return stored && { value: storedJson(stored.text, this.name) as T, version: stored.version };
   }
 
+  /**
+   * Writes the value as JSON. With `ifVersion` it is written only if no other writer was faster: look at `written`.
+   *
+   * @example
+   * ```ts
+   * const limit = locks.cell<number>("limit");
+   * const seen = await limit.read();
+   * const { written } = await limit.write(5, { ifVersion: seen?.version ?? null });
+   * ```
+   */
   write(value: T, options: CellWriteOptions = {}): Promise<CellWrite<T>> {
     return this.#change(() => jsonText(value, "value", this.name), options);
   }
 
+  /**
+   * Takes the value away. With `ifVersion` that is done only if no other writer was faster: look at `written`.
+   *
+   * @example
+   * ```ts
+   * await locks.cell("limit").delete();
+   * ```
+   */
   delete(options: CellWriteOptions = {}): Promise<CellWrite<T>> {
     return this.#change(() => undefined, options);
   }
@@ -65,6 +107,12 @@ export class Cell<T> {
   /**
    * Reads, asks `change` for the new value, and writes it if no other writer was faster; if one was, does it again
    * with what is there now. `change` may be called several times. If it returns `undefined`, all stays as it is.
+   * Rejects with the code `conflict` if other writers were faster each time.
+   *
+   * @example
+   * ```ts
+   * await locks.cell<number>("visits").update((visits = 0) => visits + 1);
+   * ```
    */
   async update(
     change: (value: T | undefined) => T | undefined | PromiseLike<T | undefined>,

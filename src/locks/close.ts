@@ -5,6 +5,7 @@ import { invalidOption } from "../core/errors.js";
 import { knownOptions } from "../core/options.js";
 import { nextTurn, startTimer, stopTimer } from "../core/timer.js";
 
+/** How long `close` waits for the work that is under way. */
 export interface CloseOptions {
   /** How long running callbacks may go on; `"20s"` if not given. */
   readonly drain?: Duration | undefined;
@@ -82,7 +83,7 @@ async function settled(runs: Connection["runs"], withinMs: number): Promise<void
   stopTimer(timer);
 }
 
-/** The signals that ask a program to end. */
+/** The signals that ask a program to end: `SIGTERM` from supervisors, `SIGINT` from Ctrl-C. */
 export type CloseSignal = "SIGTERM" | "SIGINT";
 
 const EXIT_CODES: Readonly<Record<CloseSignal, number>> = { SIGTERM: 128 + 15, SIGINT: 128 + 2 };

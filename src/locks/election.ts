@@ -8,8 +8,10 @@ import { type AcquireOptions, checkSignal, knownOptions } from "../core/options.
 import { delay, FirstAbort } from "../core/timer.js";
 import { type Callback, type Lockable, runHeld } from "./lockable.js";
 
+/** What `lead` may say. It has no `wait`: a candidate waits until it is elected, or until its signal aborts. */
 export type LeadOptions = Pick<AcquireOptions, "signal" | "ttl" | "minHold" | "maxHold" | "note">;
 
+/** How `observe` looks, and for how long. */
 export interface ObserveOptions {
   /** How often to look; `"1s"` if not given. */
   readonly every?: Duration | undefined;
@@ -30,6 +32,7 @@ const SELDOM_MS = 86_400_000;
 
 /** One leader at a time among all that campaign. The term is the token of the lease. */
 export class Election {
+  /** The whole name, with its scope. */
   readonly name: string;
   readonly #connection: Connection;
   readonly #seat: Lockable;
@@ -46,8 +49,16 @@ export class Election {
    * given back, and `lead` settles in the same way. If the lease is lost instead, its signal aborts; when `fn` has
    * settled, the campaign begins again. An outage of the engine does not end a campaign. `close` aborts the signal
    * at once; `lead` then resolves with what `fn` returns, and a candidate that was not elected gets the error `closed`.
+   *
+   * @example
+   * ```ts
+   * await locks.election("scheduler").lead(async ({ signal }) => {
+   *   await work(signal);
+   * });
+   * ```
    */
   lead<T>(fn: Callback<T>): Promise<T>;
+  /** Campaigns, and calls `fn` when elected: as without options. */
   lead<T>(options: LeadOptions, fn: Callback<T>): Promise<T>;
   async lead<T>(...args: [Callback<T>] | [LeadOptions, Callback<T>]): Promise<T> {
     const [options, fn] = args.length === 1 ? [{}, args[0]] : args;
@@ -95,14 +106,32 @@ export class Election {
     }
   }
 
-  /** The leader now; `undefined` if there is none. */
+  /**
+   * The leader now; `undefined` if there is none. It may be another one by the time it is read.
+   *
+   * @example
+   * ```ts
+   * const leader = await locks.election("scheduler").leader();
+   * console.log(leader?.owner.host ?? "no leader");
+   * ```
+   */
   async leader(): Promise<ClaimView | undefined> {
     this.#connection.assertNotClosed(this.name);
     const record = await lookAt(this.#connection, this.name, 1);
     return record && viewOf(this.#connection, record).holders[0];
   }
 
-  /** The leader, now and after every change, `undefined` while there is none. Ends by its signal, or with the connection. */
+  /**
+   * The leader, now and after every change, `undefined` while there is none. Ends by its signal, or with the connection.
+   *
+   * @example
+   * ```ts
+   * for await (const leader of locks.election("scheduler").observe({ every: "5s" })) {
+   *   console.log(leader?.owner.host ?? "no leader");
+   *   break; // or go on until its signal aborts
+   * }
+   * ```
+   */
   async *observe(options: ObserveOptions = {}): AsyncGenerator<ClaimView | undefined, void, undefined> {
     knownOptions(options, OBSERVE_OPTIONS, "observe");
     const everyMs = durationMs("every", options.every ?? "1s", { minMs: 10, maxMs: SELDOM_MS });

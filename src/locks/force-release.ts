@@ -7,11 +7,13 @@ import type { LockKind } from "../core/events.js";
 import type { HeldClaim } from "../core/held-claim.js";
 import { knownOptions } from "../core/options.js";
 
+/** Which holders lose the lock, and why. */
 export interface ForceReleaseOptions {
   /** Only this holder; without it, all of them. */
   readonly token?: bigint;
   /** What the victim and the logs are told. */
   readonly reason: string;
+  /** Which operator it is: the victim and the logs are told that, too. */
   readonly by?: string | undefined;
 }
 

@@ -8,24 +8,81 @@ import type { Lease } from "../core/lease.js";
 import type { AcquireOptions, TryOptionsOf } from "../core/options.js";
 import { runInChain } from "../core/reentrancy.js";
 
+/** What `tryRun` resolves to: look at `ran` first. */
 export type TryRun<T> =
-  | { readonly ran: true; readonly value: T }
-  | { readonly ran: false; readonly blockers: readonly ClaimView[] };
+  | {
+      /** The lock was free, and the function has run. */
+      readonly ran: true;
+      /** What the function returned. */
+      readonly value: T;
+    }
+  | {
+      /** The lock was taken, and the function was not called. */
+      readonly ran: false;
+      /** The holders at that moment. */
+      readonly blockers: readonly ClaimView[];
+    };
 
+/** The work that is done under a lease. It should stop when `lease.signal` aborts. */
 export type Callback<T, L extends AnyLease = Lease> = (lease: L) => T | PromiseLike<T>;
 
 /** Everything that can be held. */
 export interface Lockable<L extends AnyLease = Lease, O extends AcquireOptions = AcquireOptions> {
+  /** The whole name, with its scope: parts are joined by `:`. */
   readonly name: string;
-  /** Waits for the lock; rejects with a `LockTimeoutError` that says who holds it. */
+  /**
+   * Waits for the lock, and gives a lease that the caller has to release; prefer `run`. Rejects with a `LockTimeoutError`
+   * that names the holders. The lease is renewed until it is released, also if the work has failed: use `await using`, or
+   * `finally`.
+   *
+   * @example
+   * ```ts
+   * await using lease = await locks.mutex("report").acquire({ wait: "5s" });
+   * await work(lease.signal);
+   * ```
+   */
   acquire(options?: O): Promise<L>;
-  /** Asks once, and leaves no trace in the queue. */
+  /**
+   * Asks once, and leaves no trace in the queue: a lease to release, or `null` if the lock is taken.
+   *
+   * @example
+   * ```ts
+   * await using lease = await locks.mutex("report").tryAcquire();
+   * if (lease !== null) await work(lease.signal);
+   * ```
+   */
   tryAcquire(options?: TryOptionsOf<O>): Promise<L | null>;
-  /** Waits, runs, renews meanwhile, and releases. */
+  /**
+   * Waits for the lock, calls `fn`, renews the lease meanwhile, and releases it. Resolves to what `fn` returns. Rejects
+   * with a `LockTimeoutError` if the wait is too long, and with a `LeaseLostError` if the lease was lost while `fn` ran.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run((lease) => work(lease.signal));
+   * ```
+   */
   run<T>(fn: Callback<T, L>): Promise<T>;
+  /**
+   * Waits for the lock, calls `fn`, renews the lease meanwhile, and releases it. Resolves to what `fn` returns. Rejects
+   * with a `LockTimeoutError` if the wait is too long, and with a `LeaseLostError` if the lease was lost while `fn` ran.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("report").run({ wait: "5s" }, (lease) => work(lease.signal));
+   * ```
+   */
   run<T>(options: O, fn: Callback<T, L>): Promise<T>;
-  /** Runs only if the lock is free right now. */
+  /**
+   * Calls `fn` only if the lock is free right now, and does not wait. That the lock is taken is no error: see `ran`.
+   *
+   * @example
+   * ```ts
+   * const { ran } = await locks.mutex("nightly").tryRun(() => work());
+   * if (!ran) console.log("another process does it");
+   * ```
+   */
   tryRun<T>(fn: Callback<T, L>): Promise<TryRun<T>>;
+  /** Calls `fn` only if the lock is free right now, and does not wait. That the lock is taken is no error: see `ran`. */
   tryRun<T>(options: TryOptionsOf<O>, fn: Callback<T, L>): Promise<TryRun<T>>;
 }
 

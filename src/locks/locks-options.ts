@@ -17,24 +17,54 @@ import {
 import type { CloseOptions, CloseSignal } from "./close.js";
 import type { Times } from "./mutex.js";
 
+/** What is set for all locks of a connection. An option that is not known is an error. */
 export interface LocksOptions {
-  /** How long a claim lives without being renewed; `"15s"` if not given. */
+  /**
+   * How long a claim lives without being renewed, so how long others wait after a crash; `"15s"` if not given. From 20 ms
+   * to 24 h; some engines allow less.
+   */
   readonly ttl?: Duration | undefined;
-  /** How long to wait for a lock; `"30s"` if not given. */
+  /** How long to wait for a lock; `"30s"` if not given, `Infinity` for ever. */
   readonly wait?: Duration | undefined;
   /** Strict arrival order across processes for every mutex that does not say otherwise; `false` if not given. */
   readonly fair?: boolean | undefined;
-  /** What others see of this process. */
+  /**
+   * What others see of this process, in `inspect` and in their timeout errors. It decides nothing.
+   *
+   * @example
+   * ```ts
+   * import { connect } from "locktender";
+   *
+   * const locks = await connect("memory:", { owner: { service: "checkout", version: "1.4.2" } });
+   * ```
+   */
   readonly owner?:
     | {
+        /** The name of the program. */
         readonly service?: string | undefined;
+        /** Tells processes apart; the name of the machine and the number of the process if not given. */
         readonly instance?: string | undefined;
+        /** Of the program. */
         readonly version?: string | undefined;
       }
     | undefined;
-  /** Refuse an engine that cannot promise this. */
+  /**
+   * Refuse an engine that cannot promise this: the error is `unsupported`, before any lock is taken.
+   *
+   * @example
+   * ```ts
+   * import { connect } from "locktender";
+   *
+   * const locks = await connect("memory:", { require: { fencing: true, queueing: true } });
+   * ```
+   */
   readonly require?:
-    | { readonly fencing?: true | undefined; readonly queueing?: true | undefined }
+    | {
+        /** Every exclusive grant carries a token greater than all before it. */
+        readonly fencing?: true | undefined;
+        /** Waiters keep their position, and are served first come, first served. */
+        readonly queueing?: true | undefined;
+      }
     | undefined;
   /** No lease is held longer than this, unless `acquire` or `run` says otherwise; leaders and `keep` are not meant. */
   readonly maxHold?: Duration | undefined;
@@ -49,10 +79,31 @@ export interface LocksOptions {
   readonly onLeak?: OnLeak | undefined;
   /** Whether such a warning shows where the lease was acquired; `true` if NODE_ENV is "development". */
   readonly captureStacks?: boolean | undefined;
+  /**
+   * Called at every event, for logs and metrics. If it throws, no lock is broken.
+   *
+   * @example
+   * ```ts
+   * import { connect } from "locktender";
+   *
+   * const locks = await connect("memory:", {
+   *   onEvent: (event) => {
+   *     if (event.type === "lost") console.error(`${event.name} lost: ${event.loss}`);
+   *   },
+   * });
+   * ```
+   */
   readonly onEvent?: LockEventListener | undefined;
   /**
    * On SIGTERM and SIGINT, do what `close` does, then let the process end as it would have. A list names the
    * signals; an object has the times of `close`.
+   *
+   * @example
+   * ```ts
+   * import { connect } from "locktender";
+   *
+   * const locks = await connect("memory:", { closeOnSignals: { drain: "10s" } });
+   * ```
    */
   readonly closeOnSignals?: true | readonly CloseSignal[] | CloseOptions | undefined;
 }

@@ -67,7 +67,7 @@ export class Locks {
     return locks.#connection;
   }
 
-  /** What the engine promises, and what breaks the promise. */
+  /** What the engine promises, and what breaks the promise: read its `caveats` once. */
   get guarantees(): Guarantees {
     const { traits, client } = this.#connection.backend;
     return client === undefined ? traits : { ...traits, client };
@@ -78,14 +78,23 @@ export class Locks {
     return this.#connection.closing;
   }
 
-  /** The same locks under names that begin with these parts. */
+  /**
+   * The same locks under names that begin with these parts, on the same connection: `close` ends both.
+   *
+   * @example
+   * ```ts
+   * const tenant = locks.scope("tenant-7");
+   * await tenant.mutex("report").run(() => work()); // the lock "tenant-7:report"
+   * ```
+   */
   scope(...parts: readonly [string, ...string[]]): Locks {
     joinParts(parts);
     return new Locks(this.#connection, [...this.#scope, ...parts], this.#defaults);
   }
 
   /**
-   * One holder at a time.
+   * One holder at a time. Nothing is asked of the engine before `run` or `acquire`. No lock can stop a paused process from
+   * writing late: pass `lease.token` to what is protected.
    *
    * @example
    * ```ts
@@ -99,7 +108,8 @@ export class Locks {
   }
 
   /**
-   * Many may read at once; one writes, and none reads meanwhile.
+   * Many may read at once; one writes, and none reads meanwhile. A reader that comes after a writer waits behind it. A call
+   * chain that reads cannot write: that is the error `upgrade`.
    *
    * @example
    * ```ts
@@ -114,7 +124,7 @@ export class Locks {
 
   /**
    * So many permits; each lease has one of them, or as many as it asks for. Without a number it takes over the one
-   * that is in force.
+   * that is in force. Another number than the one in force is a `CapacityMismatchError`: see `resize`.
    *
    * @example
    * ```ts
@@ -126,7 +136,8 @@ export class Locks {
   }
 
   /**
-   * Several locks of any kinds as one: all or nothing.
+   * Several locks of any kinds as one: all or nothing. They are taken in one order, so calls of `all` are never in a
+   * deadlock with each other.
    *
    * @example
    * ```ts
@@ -144,7 +155,7 @@ export class Locks {
    * @example
    * ```ts
    * await locks.election("scheduler").lead(async ({ signal }) => {
-   *   while (!signal.aborted) await runDueJobs(signal);
+   *   while (!signal.aborted) await work(signal);
    * });
    * ```
    */
@@ -154,7 +165,7 @@ export class Locks {
   }
 
   /**
-   * A small value that is changed without a lock: a writer says which version it has seen.
+   * A small value that is changed without a lock: a writer says which version it has seen. It is kept as JSON.
    *
    * @example
    * ```ts
@@ -186,13 +197,21 @@ export class Locks {
     return new OnlyOnce<T>(this.#connection, name, mutex, options).call(fn);
   }
 
-  /** The platform's `navigator.locks`, across processes and machines. */
+  /** The platform's `navigator.locks`, across processes and machines. Its names do not meet those of `mutex`. */
   get web(): WebLocks {
     this.#web ??= new WebLocks(this.#connection, this.#scope, this.#defaults);
     return this.#web;
   }
 
-  /** The holders of a lock and its waiters, in order. */
+  /**
+   * The holders of a lock and its waiters, in order. For people: it may have changed by the time it is read.
+   *
+   * @example
+   * ```ts
+   * const { holders, waiters } = await locks.inspect("report");
+   * for (const { owner, note, ageMs } of holders) console.log(owner.host, note, ageMs, waiters.length);
+   * ```
+   */
   async inspect(name: LockName): Promise<ResourceView> {
     const full = this.#name(name);
     this.#connection.assertNotClosed(full);
@@ -203,8 +222,20 @@ export class Locks {
     return deadlock === undefined ? view : { ...view, deadlock };
   }
 
-  /** Every name that is held or waited for. */
-  async *list(query: { readonly prefix?: string } = {}): AsyncGenerator<ResourceView, void, undefined> {
+  /**
+   * Every name that is held or waited for, with its queue. On a server with many names it takes many requests.
+   *
+   * @example
+   * ```ts
+   * for await (const { name, holders } of locks.list({ prefix: "order" })) console.log(name, holders.length);
+   * ```
+   */
+  async *list(
+    query: {
+      /** What the names begin with, below the scope; all if not given. */
+      readonly prefix?: string;
+    } = {},
+  ): AsyncGenerator<ResourceView, void, undefined> {
     knownOptions(query, new Set(["prefix"]), "list");
     const prefix = canonicalPrefix(query.prefix ?? "", this.#scope);
     this.#connection.assertNotClosed();
@@ -213,7 +244,8 @@ export class Locks {
   }
 
   /**
-   * Takes the lock away from its holders, who are told. Resolves to the victims.
+   * Takes the lock away from its holders, who are told. Resolves to the victims. A holder that does not listen goes on
+   * working beside the next one: only its token can refuse what it writes.
    *
    * @example
    * ```ts
@@ -224,11 +256,20 @@ export class Locks {
     return forceRelease(this.#connection, this.#name(name), options);
   }
 
-  /** Ends the connection without ever letting a second holder in beside a first. */
+  /**
+   * Ends the connection without ever letting a second holder in beside a first: no new claims, callbacks may finish for
+   * `drain`, then their signals abort. What still runs after `abort` is not released; its ttl ends it.
+   *
+   * @example
+   * ```ts
+   * await locks.close({ drain: "10s" });
+   * ```
+   */
   close(options: CloseOptions = {}): Promise<void> {
     return closeConnection(this.#connection, readCloseOptions(options));
   }
 
+  /** What `close` does, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -246,7 +287,20 @@ function notBackend(given: unknown): LockError {
   );
 }
 
-/** Locks on an engine that is already at hand; connects on first use. */
+/**
+ * Locks on an engine that is already at hand: with a client or a pool of your own, or without `connect`. It connects on
+ * first use, so that an address that is wrong is noticed only then.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { memory } from "locktender/memory";
+ *
+ * const locks = createLocks(memory(), { ttl: "10s" });
+ * await locks.mutex("report").run(() => work());
+ * await locks.close();
+ * ```
+ */
 export function createLocks(backend: Backend, options: LocksOptions = {}): Locks {
   knownOptions(options, LOCKS_OPTIONS, "createLocks");
   if (

@@ -140,9 +140,9 @@ function traced(
 
 /** What every kind of lock can be told when it is made. */
 export interface LockOptions {
-  /** Inside `run`, the same call chain may enter again. */
+  /** Inside `run`, the same call chain may enter again. Without it that is the error `self-deadlock`. */
   readonly reentrant?: boolean | undefined;
-  /** Do not queue behind more than this many. */
+  /** Do not queue behind more than this many: the error is `queue-full`. Only where the engine has a queue. */
   readonly maxWaiters?: number | undefined;
 }
 
@@ -176,12 +176,26 @@ export function needsQueue(connection: Connection, name: string, what: string): 
   });
 }
 
+/** What a mutex is told when it is made. */
 export interface MutexOptions extends LockOptions {
-  /** Strict arrival order across processes. Every engine with a queue has it; say so where you rely on it. */
+  /**
+   * Strict arrival order across processes: every process that uses the name has to say so. Without it, tasks of one
+   * process may for a short time go before an earlier one of another process. An engine without a queue is refused.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex("tickets", { fair: true }).run(() => work());
+   * ```
+   */
   readonly fair?: boolean | undefined;
   /**
    * After a release the process keeps the claim for so long, unless another process wants it: to take the same name
    * again costs no request then. At most the ttl. If the process crashes meanwhile, others wait for one ttl.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex(["user", orderId], { sticky: "1s" }).run(() => work());
+   * ```
    */
   readonly sticky?: Duration | undefined;
 }
@@ -245,9 +259,11 @@ const READ_WRITE_OPTIONS = new Set<string>(["reentrant", "maxWaiters"] satisfies
 
 /** Many may read at once; while one writes, no other reads or writes. */
 export interface ReadWriteLock {
+  /** The whole name, with its scope. */
   readonly name: string;
+  /** For many at once, unless one writes or waits to write. */
   readonly read: Lockable<SharedLease>;
-  /** A mutex of the same name is this. */
+  /** For one alone. A mutex of the same name is this. */
   readonly write: Lockable;
 }
 

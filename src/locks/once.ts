@@ -18,6 +18,7 @@ import { delay } from "../core/timer.js";
 import { cellsOf, jsonText, storedJson } from "./cell.js";
 import { type Callback, type Lockable, runHeld } from "./lockable.js";
 
+/** What a call of `once` may say. */
 export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "ttl" | "note"> {
   /** How long the result is remembered. */
   readonly keep: Duration;
@@ -29,7 +30,9 @@ export interface OnceOptions extends Pick<AcquireOptions, "wait" | "signal" | "t
 
 /** `ran`: by this very call. The value is the one that is stored, after a round trip through JSON. */
 export interface Once<T> {
+  /** Whether it was this very call that ran it. */
   readonly ran: boolean;
+  /** What is stored. */
   readonly value: T;
 }
 

@@ -30,12 +30,15 @@ import {
   takenBy,
 } from "./mutex.js";
 
+/** What one call may say that takes permits of a semaphore. */
 export interface PermitOptions extends Omit<AcquireOptions, "reentrant"> {
   /** How many permits at once; 1 if not given. */
   readonly weight?: number | undefined;
 }
 
+/** What a semaphore is told when it is made. */
 export type SemaphoreOptions = Omit<LockOptions, "reentrant">;
+/** How long `resize` waits for the permits to come back. */
 export type ResizeOptions = Pick<AcquireOptions, "wait" | "signal" | "within">;
 
 /** A bounded number of permits. They belong to leases, so they come back after a crash, too. */
@@ -44,6 +47,11 @@ export interface Semaphore extends Lockable<SharedLease, PermitOptions> {
    * Changes the number of permits for all processes. It waits in the queue until no permit is held, so no permit is ever
    * taken away; the waiters behind it enter again, and a waiter that needs more than there are now fails. Where the own call
    * chain holds permits it would wait for itself: that is the error `self-deadlock`.
+   *
+   * @example
+   * ```ts
+   * await locks.semaphore("mail-server").resize(10);
+   * ```
    */
   resize(permits: number, options?: ResizeOptions): Promise<void>;
 }

@@ -19,15 +19,19 @@ import { needsQueue, type Times } from "./mutex.js";
 
 /** As `Lock` of the platform. */
 export interface WebLock {
+  /** As it was given to `request`. */
   readonly name: string;
+  /** As it was given to `request`; `"exclusive"` if nothing was. */
   readonly mode: WebLockMode;
 }
 
 /** As `LockInfo` of the platform; `clientId` is the owner's instance. */
 export interface WebLockInfo extends WebLock {
+  /** The instance of the process that has made the request. */
   readonly clientId: string;
 }
 
+/** The work that is done under the lock; `null` if `ifAvailable` was given and the lock is taken. */
 export type WebLockCallback<T> = (lock: WebLock | null) => T;
 
 const SCOPE = "web";
@@ -50,7 +54,19 @@ export class WebLocks {
     this.#times = times;
   }
 
+  /**
+   * Waits for the lock, without a limit, calls `callback`, and releases the lock when that has settled.
+   *
+   * @example
+   * ```ts
+   * await locks.web.request("report", async (lock) => {
+   *   await work();
+   *   console.log(lock?.name);
+   * });
+   * ```
+   */
   request<T>(name: string, callback: WebLockCallback<T>): Promise<Awaited<T>>;
+  /** Asks for the lock in the way that the options say, calls `callback`, and releases the lock when that has settled. */
   request<T>(name: string, options: WebLockOptions, callback: WebLockCallback<T>): Promise<Awaited<T>>;
   async request<T>(name: string, ...args: readonly unknown[]): Promise<Awaited<T>> {
     const { options, callback } = readRequest<WebLockCallback<T>>(name, args);
@@ -76,6 +92,15 @@ export class WebLocks {
     }
   }
 
+  /**
+   * Every Web Lock that is held or waited for, by any process.
+   *
+   * @example
+   * ```ts
+   * const { held, pending } = await locks.web.query();
+   * console.log(held.length, pending.length);
+   * ```
+   */
   async query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }> {
     const connection = this.#connection;
     connection.assertNotClosed();
@@ -199,13 +224,18 @@ function shownName(note: string): string {
   }
 }
 
+/** Whether others may hold the lock meanwhile: `exclusive`, no other; `shared`, others that are `shared`. */
 export type WebLockMode = "exclusive" | "shared";
 
-/** As `LockOptions` of the platform. */
+/** As `LockOptions` of the platform: what is not known is ignored, as browsers do. */
 export interface WebLockOptions {
+  /** `"exclusive"` if not given. */
   mode?: WebLockMode | undefined;
+  /** Do not wait: the callback gets `null` if the lock is taken. */
   ifAvailable?: boolean | undefined;
+  /** Take the lock away from its holders: their promises are rejected, but their callbacks run on. */
   steal?: boolean | undefined;
+  /** Ends the wait with the signal's own reason. Once the lock is held it does nothing. */
   signal?: AbortSignal | undefined;
 }
 

@@ -57,7 +57,7 @@ const CLAIMS: Suite = {
 const KINDS: Suite = {
   "read and write": readWrite,
   semaphores: semaphore,
-  "several as one": all,
+  "multi-lock": all,
   election,
   cells,
   once,

@@ -4,9 +4,15 @@ import { type ChunkMatch, Connection, type Direction, setTrap, type Wire } from 
 
 export type { ChunkMatch, Direction };
 
+/** Which server is behind the proxy, and how the proxy behaves. */
 export interface FaultProxyOptions {
   /** Read for each new connection: a caller that changes it moves the address, and open connections stay. */
-  target: { host: string; port: number };
+  target: {
+    /** A name or an address. */
+    host: string;
+    /** The port that the server listens on. */
+    port: number;
+  };
   /** The port to listen on; a free one by default. */
   port?: number | undefined;
   /**
@@ -30,7 +36,9 @@ export interface HeldBack {
 
 /** A wire between a client and a server that breaks on request. It knows bytes, and no protocol. */
 export interface FaultProxy {
+  /** Where it listens. */
   readonly host: string;
+  /** Where it listens. */
   readonly port: number;
   /** How many clients are connected. */
   readonly connections: number;
@@ -43,7 +51,12 @@ export interface FaultProxy {
    */
   heal(): void;
   /** Delays every chunk that is read from now on, in order. Replaces the delay set before. */
-  delay(delay: { toServerMs?: number; toClientMs?: number }): void;
+  delay(delay: {
+    /** For what the client sends; 0 if not given. */
+    toServerMs?: number;
+    /** For what the server sends; 0 if not given. */
+    toClientMs?: number;
+  }): void;
   /** Swallows bytes and goodbyes silently while the sockets stay open. Replaces the blackhole set before. */
   blackhole(direction: Direction | "both"): void;
   /**
@@ -62,10 +75,23 @@ export interface FaultProxy {
   refuse(): void;
   /** Destroys the connections of this moment. */
   dropAll(): void;
+  /** Destroys all connections, and listens no more. */
   close(): Promise<void>;
 }
 
-/** Starts a proxy on 127.0.0.1 through which a client can be cut off from a server in every mean way. */
+/**
+ * Starts a proxy on 127.0.0.1 through which a client can be cut off from a server in every mean way.
+ *
+ * @example
+ * ```ts
+ * import { startFaultProxy } from "locktender/testing";
+ *
+ * const proxy = await startFaultProxy({ target: { host: "127.0.0.1", port: 6379 } });
+ * console.log(`redis://${proxy.host}:${proxy.port}`); // what your code connects to
+ * proxy.blackhole("both"); // and then: proxy.heal()
+ * await proxy.close();
+ * ```
+ */
 export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
   const { trapMs = TRAP_MS } = options;
   const wire: Wire = {

@@ -8,6 +8,7 @@ export interface WorkerBackend {
   readonly args: unknown;
 }
 
+/** Makes the backend in the child process, of what the harness has passed on. */
 export type BackendFactory = (args: never) => Backend | Promise<Backend>;
 
 export interface HostAndPort {
@@ -35,6 +36,7 @@ export interface ProxiedBackend {
   readonly target: HostAndPort;
   /** The other servers that a client needs, each behind a proxy of its own that does the same. */
   readonly others?: readonly HostAndPort[];
+  /** A new connection through the proxies. */
   open(proxy: HostAndPort, others: readonly HostAndPort[]): Backend;
   /** The server itself ends a connection that its client has left behind: what was on its way is never delivered. */
   readonly endsStaleConnections?: boolean;
@@ -101,9 +103,12 @@ export interface Harness {
 
 /** The test runner, reduced to what every runner has. */
 export interface Runner {
+  /** A group of tests. */
   describe(name: string, body: () => void): void;
+  /** One test. */
   test(name: string, body: () => Promise<void>): void;
   /** For tests that mostly wait, and may do so side by side; without it, they run one after the other. */
   together?(name: string, body: () => Promise<void>): void;
+  /** A test that is left out: show why. */
   skip(name: string, reason: string): void;
 }

@@ -9,6 +9,7 @@ import type { Operation } from "./history.js";
 import { operationsOf, readRecords, seededRandom } from "./history-records.js";
 import type { HistoryJob, HistoryOrder } from "./history-worker.js";
 
+/** What the processes of a history do, and what is done to them. */
 export interface HistoryPlan {
   /** One for all processes, or one for each, by its number. */
   readonly backend: WorkerBackend | ((process: number) => WorkerBackend);
@@ -31,6 +32,7 @@ export interface HistoryPlan {
   readonly seed: number;
 }
 
+/** What the processes have done, and how often one was killed or stopped. */
 export interface RecordedHistory {
   readonly operations: readonly Operation[];
   readonly kills: number;

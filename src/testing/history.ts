@@ -70,6 +70,7 @@ export type HistoryPromise =
   | "no waiter is lost in the queue"
   | "first come, first served";
 
+/** A promise that a history contradicts. */
 export interface Violation {
   readonly promise: HistoryPromise;
   readonly name: string;

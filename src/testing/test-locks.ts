@@ -18,9 +18,11 @@ export interface TestClock {
   advance(time: Duration): Promise<void>;
 }
 
+/** What `createTestLocks` gives: locks, and what can happen to them. */
 export interface TestLocks {
   /** Locks in memory, as `connect("memory:")` makes them. Close them when the test is over. */
   readonly locks: Locks;
+  /** It moves for all locks of the process: let tests that use it run one after the other. */
   readonly clock: TestClock;
   /** The leases on that name run out now, as if they could not have been renewed; the next waiter gets in. */
   expire(name: LockName): Promise<void>;
@@ -41,11 +43,14 @@ const TURNS = 5;
  * Locks for tests of your own code: what does it do when a lock is lost, or when the engine is away? Nothing has to
  * be waited for, since the test moves the clock.
  *
+ * @example
  * ```ts
+ * import { createTestLocks } from "locktender/testing";
+ *
  * const { locks, lose } = createTestLocks();
- * const job = nightlyJob(locks); // your code
+ * const lease = await locks.mutex("nightly").acquire(); // or a call of your code
  * await lose("nightly", "expired");
- * await expect(job).rejects.toMatchObject({ code: "lost" });
+ * console.log(lease.held, lease.signal.reason.loss); // false expired
  * await locks.close();
  * ```
  */

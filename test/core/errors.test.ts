@@ -128,7 +128,7 @@ describe("an error", () => {
   });
 });
 
-describe("an option that cannot be meant", () => {
+describe("an invalid option value", () => {
   const locks = createLocks(memory());
   const refused = (act: () => unknown) => {
     try {

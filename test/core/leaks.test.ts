@@ -92,7 +92,7 @@ describe.concurrent("a lease that was garbage-collected without a release", () =
     expect(out).toBe("0 0 true\n");
   });
 
-  test("of several locks as one, all parts are released", async () => {
+  test("of a multi-lock, all parts are released", async () => {
     const { out } = await leaking(`
       const locks = createLocks(memory(), { onEvent, onLeak: "release" });
       await (async () => { await locks.all([locks.mutex("p"), locks.semaphore("q", 2)]).acquire(); })();

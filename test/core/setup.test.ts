@@ -55,7 +55,7 @@ const NEVER: readonly object[] = [
 ];
 
 describe("createLocks", () => {
-  test("refuses options that cannot be meant, or that it does not know, and names them", () => {
+  test("refuses invalid options, or that it does not know, and names them", () => {
     for (const options of NEVER) {
       const made = () => createLocks(memory(), options as LocksOptions);
       expect(codeOf(made), JSON.stringify(options)).toBe("invalid-option");
@@ -113,7 +113,7 @@ describe("createLocks", () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  test("a lock refuses options that cannot be meant, when it is made", async () => {
+  test("a lock refuses invalid options, when it is made", async () => {
     const locks = createLocks(memory());
     for (const options of [
       { reentrant: 1 },
@@ -201,7 +201,7 @@ describe("connect", () => {
   });
 });
 
-test("the engine refuses options that cannot be meant, when it is made", () => {
+test("the engine refuses invalid options, when it is made", () => {
   const url = "redis://127.0.0.1:1";
   const never: object[] = [
     {},

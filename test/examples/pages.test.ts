@@ -146,9 +146,22 @@ describe("the code in our pages", () => {
 
 describe("README.md", () => {
   test("leads to every guide and every engine", async () => {
-    const [, links = ""] = (await readFile(`${ROOT}README.md`, "utf8")).split("\n## More\n");
+    const links = await readFile(`${ROOT}README.md`, "utf8");
     const pages = PAGES.filter((page) => /^docs\/(guide|engines)\//.test(page));
     expect(pages.filter((page) => !links.includes(page))).toEqual([]);
+  });
+
+  test("the refusal that it shows is the one of the page about it", () => {
+    const refusals = ["README.md", "docs/guide/fencing.md"].map((page) =>
+      blocksOf(page).find(({ text }) => text.startsWith("StaleTokenError")),
+    );
+    expect(refusals[0]?.text).toBe(refusals[1]?.text);
+  });
+
+  test("it is short enough to be read", async () => {
+    const text = await readFile(`${ROOT}README.md`, "utf8");
+    expect(text.split("\n").length).toBeLessThanOrEqual(121);
+    expect(text.split(/\s+/).length).toBeLessThanOrEqual(900);
   });
 
   test("the timeout error that it shows is the one that people get", async () => {

@@ -129,7 +129,7 @@ describe("an executor of one's own", () => {
   });
 });
 
-describe("what cannot be meant", () => {
+describe("invalid input", () => {
   test.each([
     ["nothing", undefined],
     ["a text", "BEGIN"],

@@ -84,7 +84,7 @@ describe("leases", () => {
   });
   afterEach(() => locks.close({ drain: 0, abort: 0 }));
 
-  test("are admitted while they are held, and of several as one, each part", async () => {
+  test("are admitted while they are held, and of a multi-lock, each part", async () => {
     const tx = sqlite();
     await locks.mutex("a").run((lease) => fence(tx, lease));
     await locks.readWrite("b").write.run((lease) => fence(tx, lease));
@@ -93,7 +93,7 @@ describe("leases", () => {
     });
   });
 
-  test("that are shared, or several as one, have no token: they do not compile, and are refused", async () => {
+  test("that are shared, or a multi-lock, have no token: they do not compile, and are refused", async () => {
     await using reader = await locks.readWrite("b").read.acquire();
     await using permit = await locks.semaphore("c", 2).acquire();
     await using both = await locks.all([locks.mutex("d"), locks.mutex("e")]).acquire();

@@ -127,7 +127,7 @@ describe("the fence's key", () => {
   });
 });
 
-describe("what cannot be meant", () => {
+describe("invalid input", () => {
   const lease = { name: "a", token: 1n };
 
   test.each([undefined, {}, { evalsha: "no" }])("is refused as a client: %j", async (client) => {

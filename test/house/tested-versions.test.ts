@@ -33,7 +33,7 @@ interface Files {
 
 const END = ".failover.ts";
 
-/** Where each server is promised, besides the README. */
+/** Where each server is promised, besides docs/choosing.md. */
 const PAGES: Readonly<Record<string, readonly string[]>> = {
   Redis: ["redis", "redlock"],
   Valkey: ["redis", "redlock"],
@@ -99,9 +99,9 @@ describe("promises", () => {
     expect([...run].sort()).toEqual(Object.keys(OLDEST_SERVERS).sort());
   });
 
-  test.each(Object.entries(PAGES))("the README and the pages promise %s as it was run", (product, names) => {
+  test.each(Object.entries(PAGES))("docs/choosing.md and the pages promise %s as it was run", (product, names) => {
     const promise = `${product} ${OLDEST_SERVERS[product]?.version} or later`;
-    for (const path of ["README.md", ...names.map((name) => `docs/engines/${name}.md`)]) {
+    for (const path of ["docs/choosing.md", ...names.map((name) => `docs/engines/${name}.md`)]) {
       const text = read(path);
       expect(text, path).toContain(promise);
       const others = [...text.matchAll(new RegExp(`\\b${product} [\\d.]+ or later`, "g"))].map(([it]) => it);

@@ -5,14 +5,14 @@ import { markdownTable } from "./markdown-table.js";
 const KINDS: Readonly<Record<string, string>> = {
   mutex: "mutual exclusion",
   "first come, first served": "the queue",
-  "[read-write](docs/guide/read-write.md)": "read and write",
-  "[semaphore](docs/guide/semaphores.md)": "semaphores",
-  "[several as one](docs/guide/all.md)": "several as one",
-  "[election](docs/guide/election.md)": "election",
-  "[once](docs/guide/once.md)": "once",
-  "[cells](docs/guide/cells.md)": "cells",
-  "[Web Locks](docs/guide/web-locks.md)": "web locks",
-  "deadlock detection": "deadlock detection",
+  "[read-write lock](read-write.md)": "read and write",
+  "[semaphore](semaphores.md)": "semaphores",
+  "[multi-lock](all.md)": "multi-lock",
+  "[leader election](election.md)": "election",
+  "[idempotency](once.md)": "once",
+  "[optimistic locking](cells.md)": "cells",
+  "[Web Locks](web-locks.md)": "web locks",
+  "[deadlock detection](operating.md#deadlock-detection)": "deadlock detection",
 };
 
 interface Seen {

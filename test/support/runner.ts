@@ -14,7 +14,7 @@ interface Group {
 const open: Group[] = [];
 
 /**
- * What cannot be meant for an engine is not registered: docs/what-runs-where.md says it. Vitest takes no empty group.
+ * What makes no sense for an engine is not registered: docs/what-runs-where.md says it. Vitest takes no empty group.
  * What waits comes after all that does not, and in a group of the same name: Vitest runs side by side what stands side
  * by side, and a group whose last test still waits would keep the next group from beginning.
  */

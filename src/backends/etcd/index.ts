@@ -26,7 +26,18 @@ const CAVEATS = [
   "A new leader extends all leases, so after an election a dead holder may keep its lock for longer than its ttl.",
 ];
 
-/** Locks on etcd, in the layout of its own clients. */
+/**
+ * Locks on etcd, for `createLocks`, in the layout of its own clients. Short ttls are raised to the shortest lease that the
+ * servers allow.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { etcd } from "locktender/etcd";
+ *
+ * const locks = createLocks(etcd({ url: "etcd://127.0.0.1:2379" }));
+ * ```
+ */
 export function etcd(options: EtcdOptions): Backend {
   const settings = readEtcdOptions(options);
   const driver = new EtcdDriver(settings);

@@ -11,6 +11,7 @@ import {
   withParameters,
 } from "../../engine-kit/url.js";
 
+/** Which servers, and how they are used. */
 export interface EtcdOptions {
   /** `etcd://h1,h2` or, with TLS, `etcds://user:password@h1,h2`. */
   readonly url: string;

@@ -35,7 +35,20 @@ const TRAITS: Traits = {
 /** How long a claim that was forced away can still learn why. */
 const FORCED_KEPT_MS = 60_000;
 
-/** The locks of this process. Backends of the same name meet; one without a name stands alone. */
+/**
+ * The locks of this process, for `createLocks`. Backends of the same name meet; one without a name stands alone. They end
+ * with the process.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { memory } from "locktender/memory";
+ *
+ * const locks = createLocks(memory());
+ * await locks.mutex("report").run(() => work());
+ * await locks.close();
+ * ```
+ */
 export function memory(name?: string): Backend {
   if (name === undefined || name === "") return new MemoryBackend(new MemoryStore());
   const store = stores.get(name) ?? new MemoryStore();
@@ -205,5 +218,5 @@ class MemoryStore {
   }
 }
 
-/** Those with a name. */
+/** Those with a name. Exported for tests. @internal */
 export const stores = new Map<string, MemoryStore>();

@@ -14,7 +14,18 @@ import { migration as migrationOf, procedureName, schemaDriver } from "./schema.
 export type { MysqlConnectionLike, MysqlPoolLike, MysqlPromisePool, MysqlQuery } from "./library.js";
 export type { MysqlOptions } from "./options.js";
 
-/** Locks in tables of a MySQL or MariaDB database. */
+/**
+ * Locks in tables of a MySQL or MariaDB database, for `createLocks`. The tables and procedures are made at the first use,
+ * unless `schema` says otherwise.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { mysql } from "locktender/mysql";
+ *
+ * const locks = createLocks(mysql({ url: "mysql://127.0.0.1:3306/locks" }));
+ * ```
+ */
 export function mysql(options: MysqlOptions = {}): Backend {
   const settings = readMysqlOptions(options);
   const traits: Traits = {
@@ -36,7 +47,16 @@ export function mysql(options: MysqlOptions = {}): Backend {
   });
 }
 
-/** What `schema: "create"` would run, to be read, and to be run by a user who has the rights. */
+/**
+ * What `schema: "create"` would run, to be read, and to be run by a user who has the rights.
+ *
+ * @example
+ * ```ts
+ * import { migration } from "locktender/mysql";
+ *
+ * console.log(migration());
+ * ```
+ */
 export function migration(prefix = "locktender"): string {
   return migrationOf(readPrefix(prefix));
 }

@@ -2,6 +2,7 @@ import { hasMethods, LockError, partOf } from "../../core/errors.js";
 import { absent, type LowestVersions, refuseOlder } from "../../engine-kit/client-library.js";
 import type { Row } from "../sql/replies.js";
 
+/** A query as `mysql2` takes it. */
 export interface MysqlQuery {
   readonly sql: string;
   readonly values?: unknown[];

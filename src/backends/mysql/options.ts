@@ -16,6 +16,7 @@ import {
 } from "../sql/options.js";
 import { isMysqlPool, type MysqlPoolLike } from "./library.js";
 
+/** Which database, by `url` or by `pool`, and how it is used. */
 export interface MysqlOptions extends ServerOptions {
   /** `mysql://user:password@host:3306/database` or `mariadb://`, with `?sslmode=require` for TLS. */
   readonly url?: string | undefined;

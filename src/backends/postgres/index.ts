@@ -22,7 +22,18 @@ export type { PgClientLike, PgPooledClient, PgPoolLike, PgQuery, PgSession } fro
 export type { PostgresOptions } from "./options.js";
 export type { PostgresJsSql } from "./postgres-js.js";
 
-/** Locks in tables of a PostgreSQL database. */
+/**
+ * Locks in tables of a PostgreSQL database, for `createLocks`. The tables are made at the first use, unless `schema` says
+ * otherwise.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { postgres } from "locktender/postgres";
+ *
+ * const locks = createLocks(postgres({ url: "postgres://127.0.0.1:5432" }));
+ * ```
+ */
 export function postgres(options: PostgresOptions = {}): Backend {
   const settings = readPostgresOptions(options);
   const { target, listen } = settings;
@@ -55,7 +66,16 @@ export function postgres(options: PostgresOptions = {}): Backend {
   });
 }
 
-/** What `schema: "create"` would run, to be read, and to be run by a user who has the rights. */
+/**
+ * What `schema: "create"` would run, to be read, and to be run by a user who has the rights.
+ *
+ * @example
+ * ```ts
+ * import { migration } from "locktender/postgres";
+ *
+ * console.log(migration());
+ * ```
+ */
 export function migration(prefix = "locktender"): string {
   return migrationOf(readPrefix(prefix));
 }

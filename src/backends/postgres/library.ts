@@ -5,6 +5,7 @@ import type { Host } from "../../engine-kit/url.js";
 import type { DatabaseAddress } from "../sql/options.js";
 import type { StopResult } from "../sql/pool.js";
 
+/** A query as `pg` takes it. */
 export interface PgQuery {
   readonly text: string;
   readonly values?: readonly unknown[];
@@ -44,6 +45,7 @@ export interface PgClientLike extends PgSession {
   removeListener(event: string, listener: (message: PgNotification) => void): unknown;
 }
 
+/** What we use of a client from a pool of `pg`. */
 export interface PgPooledClient extends PgClientLike, CancelTarget {
   release(destroy?: boolean): void;
 }

@@ -17,6 +17,7 @@ import {
 import { isPgPool, type PgPoolLike, type PostgresParameters } from "./library.js";
 import { hostsOf, isPostgresJs, type PostgresJsSql } from "./postgres-js.js";
 
+/** Which database, by `url`, `pool` or `sql`, and how it is used. */
 export interface PostgresOptions extends ServerOptions {
   /** `postgres://user:password@host:5432/database`, with `?sslmode=require` for TLS. */
   readonly url?: string | undefined;

@@ -34,7 +34,18 @@ export type { RedisOptions } from "./options.js";
 /** Claims that one script looks at: a long queue must not keep the server busy. */
 const PAGE = 1_000;
 
-/** Locks on one Redis server, behind Sentinel, or in a Cluster; by ioredis, node-redis or iovalkey. */
+/**
+ * Locks on one Redis server, behind Sentinel, or in a Cluster, for `createLocks`; by ioredis, node-redis or iovalkey. If the
+ * server fails over, a grant can be lost: only tokens contain that.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { redis } from "locktender/redis";
+ *
+ * const locks = createLocks(redis({ url: "redis://127.0.0.1:6379" }));
+ * ```
+ */
 export function redis(options: RedisOptions = {}): Backend {
   return new RedisBackend(readRedisOptions(options));
 }

@@ -17,6 +17,7 @@ import { knownEngineOptions } from "../../core/options.js";
 import type { TlsOptions } from "../../engine-kit/tls.js";
 import { parseAddress, type UrlForm, whole, withParameters } from "../../engine-kit/url.js";
 
+/** Which server, by `url` or by `client`, and how it is used. */
 export interface RedisOptions extends CommonOptions {
   /** `redis://`, `rediss://`, `redis+sentinel://h1,h2/master`, `redis+cluster://h1,h2` or `redis+unix:///path`. */
   readonly url?: string | undefined;

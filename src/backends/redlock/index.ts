@@ -48,7 +48,18 @@ const KEPT_LONGER_MS = 1_000;
 
 const GONE: Gone = { state: "gone", loss: "taken" };
 
-/** Locks by a majority of independent Redis servers; by ioredis or node-redis. */
+/**
+ * Locks by a majority of independent Redis servers, for `createLocks`; by ioredis or node-redis. There is no queue: only
+ * mutexes, multi-locks of them and elections, and no order among processes.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { redlock } from "locktender/redlock";
+ *
+ * const locks = createLocks(redlock({ url: "redlock://127.0.0.1:6379,127.0.0.1:6380,127.0.0.1:6381" }));
+ * ```
+ */
 export function redlock(options: RedlockOptions = {}): Backend {
   return new QuorumBackend(readRedlockOptions(options));
 }

@@ -24,6 +24,7 @@ import {
 } from "../../engine-kit/url.js";
 import { refuseLongerThan } from "./errors.js";
 
+/** Which servers, by `url` or by `clients`, and how they are used. */
 export interface RedlockOptions extends CommonOptions {
   /** `redlock://h1,h2,h3`, or `redlocks://` with TLS: independent Redis servers, none a replica of another. */
   readonly url?: string | undefined;

@@ -27,7 +27,20 @@ const TRAITS: Traits = {
   ],
 };
 
-/** Locks in an embedded SQLite file, shared by all processes of one machine. */
+/**
+ * Locks in an embedded SQLite file, for `createLocks`: shared by all processes of one machine. The file must lie on a local
+ * disk; deleting it while it is in use takes all locks away.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { sqlite } from "locktender/sqlite";
+ *
+ * const locks = createLocks(sqlite({ file: "locks.db" }));
+ * await locks.mutex("report").run(() => work());
+ * await locks.close();
+ * ```
+ */
 export function sqlite(options: SqliteOptions = {}): Backend {
   const settings = readSqliteOptions(options);
   let fileWatch: FileWatch | undefined;

@@ -45,6 +45,7 @@ export function isInTransaction(db: Pick<SqliteDatabase, "open" | "inTransaction
 }
 
 export const LIBRARIES = ["node:sqlite", "libsql", "better-sqlite3"] as const;
+/** What can open the file: `node:sqlite` is part of Node.js 24; `libsql` and `better-sqlite3` are installed. */
 export type SqliteLibrary = (typeof LIBRARIES)[number];
 
 /** It blocks the event loop, so it only bridges the moment that another commit takes. */

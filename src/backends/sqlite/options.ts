@@ -14,6 +14,7 @@ import {
 import type { LockFileOptions } from "./lock-file.js";
 import { defaultFile } from "./system.js";
 
+/** Which file or database, and how it is used; without any, the lock file of the user. */
 export interface SqliteOptions {
   /** The lock file, on a local disk; without it, one in the user's state directory. */
   readonly file?: string | undefined;

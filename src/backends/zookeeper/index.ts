@@ -19,7 +19,18 @@ const CAVEATS = [
   "A new leader gives all sessions their whole time again, so after an election a dead holder may keep its lock for longer than its ttl.",
 ];
 
-/** Locks on ZooKeeper, in the layout of Curator. */
+/**
+ * Locks on ZooKeeper, for `createLocks`, in the layout of Curator. Short ttls are raised to the shortest session that the
+ * servers allow: 4 s by default.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from "locktender";
+ * import { zookeeper } from "locktender/zookeeper";
+ *
+ * const locks = createLocks(zookeeper({ url: "zookeeper://127.0.0.1:2181" }));
+ * ```
+ */
 export function zookeeper(options: ZooKeeperOptions): Backend {
   const settings = readZooKeeperOptions(options);
   const driver = new ZooKeeperDriver(settings);

@@ -13,6 +13,7 @@ import {
 import { isNodeName } from "./keys.js";
 import { type Acl, CREATOR_ACL, OPEN_ACL } from "./messages.js";
 
+/** Which servers, and how they are used. */
 export interface ZooKeeperOptions {
   /** `zookeeper://user:password@h1:2181,h2/chroot`, or `zookeepers://` with TLS. */
   readonly url: string;

@@ -163,7 +163,7 @@ export const all: readonly Case[] = [
     },
   },
   {
-    name: "what cannot be meant together is refused before the engine is asked",
+    name: "options that exclude each other are refused before the engine is asked",
     async run(bench) {
       const locks = bench.connect();
       const name = bench.name();

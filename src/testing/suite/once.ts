@@ -222,7 +222,7 @@ export const once: readonly Case[] = [
     },
   },
   {
-    name: "what cannot be meant is refused before anything runs",
+    name: "invalid input is refused before anything runs",
     needs: ["cells"],
     async run(bench) {
       const locks = bench.connect();

@@ -107,7 +107,7 @@ export const options: readonly Case[] = [
     },
   },
   {
-    name: "what cannot be meant is refused before the engine is asked",
+    name: "invalid input is refused before the engine is asked",
     async run(bench) {
       const locks = bench.connect();
       const name = bench.name();

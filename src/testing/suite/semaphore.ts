@@ -282,7 +282,7 @@ export const semaphore: readonly Case[] = [
     },
   },
   {
-    name: "what cannot be meant is refused before the engine is asked",
+    name: "invalid input is refused before the engine is asked",
     needs: ["queue"],
     async run(bench) {
       const locks = bench.connect();

@@ -10,7 +10,7 @@ export function optionPromises(database: TestedDatabase): void {
   const { backend, open } = toolsFor(database);
   const scheme = url.slice(0, url.indexOf(":"));
 
-  describe("what cannot be meant", () => {
+  describe("invalid input", () => {
     test.each([`lock${quote}; DROP TABLE x; --`, "", "9lives", "a".repeat(41), "zwei wörter"])(
       "the prefix %j is refused before anything is sent",
       (prefix) => {

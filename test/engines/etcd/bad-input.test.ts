@@ -39,7 +39,7 @@ function at(server: Etcd, user = ""): string {
   return `etcd://${user}127.0.0.1:${server.nodes[0]?.port}`;
 }
 
-describe("what cannot be meant is refused at once, and no secret is repeated", () => {
+describe("invalid input is refused at once, and no secret is repeated", () => {
   test.each([
     "etcd://user:s3cr3t@",
     "etcd://user:s3cr3t@h:99999",

@@ -20,7 +20,7 @@ async function refusal(url: unknown): Promise<{ code: string; shown: string }> {
   }
 }
 
-describe("a URL that cannot be meant", () => {
+describe("an invalid URL", () => {
   const malformed = [
     "redis:",
     "redis:/",

@@ -22,7 +22,7 @@ async function refusal(ask: () => Promise<unknown>): Promise<{ code: string; sho
   }
 }
 
-describe("a URL that cannot be meant is refused at once, and nothing of it is repeated", () => {
+describe("an invalid URL is refused at once, and nothing of it is repeated", () => {
   test.each([
     "redlock:",
     `redlock://:${SECRET}@h1`,
@@ -44,7 +44,7 @@ describe("a URL that cannot be meant is refused at once, and nothing of it is re
   });
 });
 
-test("options that cannot be meant are refused at once", () => {
+test("invalid options are refused at once", () => {
   const url = urlOf(ports);
   const bad: object[] = [
     {},

@@ -99,7 +99,7 @@ describe("what is refused", () => {
     for (const type of Object.values(local)) expect(sharedFileSystem(type)).toBeUndefined();
   });
 
-  test("options that cannot be meant are refused at once", () => {
+  test("invalid options are refused at once", () => {
     const database = openDatabase(":memory:");
     expect(() => sqlite({ file: "" })).toThrow(/path of a file/);
     expect(() => sqlite({ file: ":memory:" })).toThrow(/memory engine/);

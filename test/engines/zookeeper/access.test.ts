@@ -108,7 +108,7 @@ describe("users and rights", () => {
     expect((await operator.inspect(name)).holders).toEqual([]);
   });
 
-  test("what cannot be meant is refused, and nothing secret is repeated", () => {
+  test("invalid input is refused, and nothing secret is repeated", () => {
     const bad: object[] = [
       { url: "zookeeper://ada@h" },
       { url: `zookeeper://a%3Ada:${SECRET}@h` },
