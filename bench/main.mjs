@@ -22,6 +22,8 @@ async function peers() {
   const run = JSON.parse(textOf(await measurePeers({ quick: values.quick, progress: progress() })));
   await print(run);
   // A quick run is for the eye. It is kept only where it is told to.
+  if (values.quick)
+    console.log("\nA quick run shows where things stand. Its slices are too short to judge waits by them.");
   if (!values.quick || values.out) console.log(`\nkept as ${await keep(run, values.out)}`);
 }
 
