@@ -29,6 +29,7 @@ export function harnessOf(url) {
     },
     crowd: { waiters: 100, why: "every change of a queue is a comparison with all of it" },
     cells: { skip: "an engine may have no cells" },
+    sticky: { skip: "it does not tell a holder that another process waits" },
     disguises: { skip: "the rule is that of memory, which shows it" },
   };
 }

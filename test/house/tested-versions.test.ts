@@ -3,10 +3,8 @@ import { describe, expect, test } from "vitest";
 import type { FailoverResult } from "../failover/results.js";
 import { FAILOVER_PAGES, ONE_HOLDER, readFailovers, withFailovers } from "../matrix/failover-tables.js";
 import {
-  BUNDLERS,
   CLIENTS,
   FAILOVERS,
-  FRAMEWORKS,
   INSTALL_FILE,
   MATRIX_ONLY,
   MIGRATION_FILES,
@@ -17,8 +15,8 @@ import {
   RUNTIMES,
   SERVERS,
   SITE_FILE,
-  TEST_TOOLS,
 } from "../matrix/matrix.js";
+import { BUNDLERS, FRAMEWORKS, TEST_TOOLS } from "../matrix/projects.js";
 import { readTable, TABLE_JOBS, withOldest, withPassed } from "../matrix/table.js";
 import { LOWEST_VERSIONS } from "../support/lowest-versions.js";
 
@@ -99,15 +97,20 @@ describe("promises", () => {
     expect([...run].sort()).toEqual(Object.keys(OLDEST_SERVERS).sort());
   });
 
-  test.each(Object.entries(PAGES))("docs/choosing.md and the pages promise %s as it was run", (product, names) => {
-    const promise = `${product} ${OLDEST_SERVERS[product]?.version} or later`;
-    for (const path of ["docs/choosing.md", ...names.map((name) => `docs/engines/${name}.md`)]) {
-      const text = read(path);
-      expect(text, path).toContain(promise);
-      const others = [...text.matchAll(new RegExp(`\\b${product} [\\d.]+ or later`, "g"))].map(([it]) => it);
-      expect(new Set(others), path).toEqual(new Set([promise]));
-    }
-  });
+  test.each(Object.entries(PAGES))(
+    "docs/choosing.md and the pages promise %s as it was run",
+    (product, names) => {
+      const promise = `${product} ${OLDEST_SERVERS[product]?.version} or later`;
+      for (const path of ["docs/choosing.md", ...names.map((name) => `docs/engines/${name}.md`)]) {
+        const text = read(path);
+        expect(text, path).toContain(promise);
+        const others = [...text.matchAll(new RegExp(`\\b${product} [\\d.]+ or later`, "g"))].map(
+          ([it]) => it,
+        );
+        expect(new Set(others), path).toEqual(new Set([promise]));
+      }
+    },
+  );
 });
 
 test("the page about Deno grants what the matrix grants", () => {

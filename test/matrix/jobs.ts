@@ -9,13 +9,10 @@ import { CHROMIUM } from "../site/chromium.js";
 import { besideLibraries } from "../support/other-libraries.js";
 import { unpacked } from "./debian.js";
 import {
-  BUNDLERS,
-  type BundlerRow,
   CLIENTS,
   type ClientRow,
   FAILOVERS,
   type FailoverRow,
-  FRAMEWORKS,
   INSTALL_FILE,
   INSTALLED,
   MIGRATION_FILES,
@@ -28,10 +25,9 @@ import {
   SERVERS,
   type ServerRow,
   SITE_FILE,
-  TEST_TOOLS,
-  TYPESCRIPTS,
 } from "./matrix.js";
 import { firstOf, type NpmPackages, npmInstalled, npmServer, npmVersion, pinned } from "./npm.js";
+import { BUNDLERS, type BundlerRow, FRAMEWORKS, TEST_TOOLS, TYPESCRIPTS } from "./projects.js";
 
 /** A row of the table, and how to find out what it says. */
 export interface Job {
