@@ -47,6 +47,8 @@ const app = await Application.bootstrapWithPlugins({
   hideBreadcrumbs: true,
   hidePageHeader: true,
   useCodeBlocks: true,
+  // Two headings may be the same: their links lead to anchors that stand there as they are.
+  useHTMLAnchors: true,
   expandObjects: true,
   pageTitleTemplates: { module: ({ name }) => titleOf(name) },
   // Types that are only parts of others have no page: their members stand where they are used.

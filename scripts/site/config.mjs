@@ -8,7 +8,7 @@ const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect 
  * the browser, so it has to be whole by itself.
  */
 function boostDocument(address) {
-  return /\/(adr|examples)\/|\/(architecture|CHANGELOG|CONTRIBUTING)\.html/.test(address) ? 0.3 : 1;
+  return /\/(adr|api|examples)\/|\/(architecture|CHANGELOG|CONTRIBUTING)\.html/.test(address) ? 0.3 : 1;
 }
 
 /** @param {{ sidebar: ReturnType<typeof import("./sidebar.mjs").sidebarOf>, description: string }} about */
