@@ -21,9 +21,10 @@ export function acquire(connection: Connection, request: AcquireRequest): Promis
   }
   const released = connection.localNames.releaseIdle(request.name);
   if (isRefusedHere(connection, request)) return Promise.resolve(undefined);
-  const ask = () => new SingleClaim(connection, request).outcome;
   // An engine may carry out the claim before the release: a claim that only tries would be refused for good.
-  return released === undefined || request.waitMs > 0 ? ask() : released.then(ask, ask);
+  if (released !== undefined && request.waitMs === 0)
+    return released.then(() => acquire(connection, request));
+  return new SingleClaim(connection, request).outcome;
 }
 
 /**

@@ -61,7 +61,7 @@ export class Asking implements WaiterListener {
   #isAsking = false;
   /** The renewer knows the claim, and the engine watches it. */
   #isKnown = false;
-  /** How often in a row the granted claim was an old one. */
+  /** How often the granted claim was an old one. */
   #replacements = 0;
   /** Since the question under way was sent. */
   #callerCame = false;

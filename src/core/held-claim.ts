@@ -39,8 +39,8 @@ export class HeldClaim implements HolderListener, Grant {
   #users = 1;
   #controller: AbortController | undefined;
   #givenBack: Promise<boolean> | undefined;
-  /** It is gone, and the engine is being asked why. */
-  #isSuperseded = false;
+  /** It is gone, and the engine is asked why; `false` when that is known. */
+  #superseded: Promise<boolean> | undefined;
 
   constructor(
     readonly connection: Connection,
@@ -87,7 +87,7 @@ export class HeldClaim implements HolderListener, Grant {
   }
 
   get live(): boolean {
-    return !this.ended && this.lost === undefined && !this.#isSuperseded && this.claim.trusted();
+    return !this.ended && this.lost === undefined && this.#superseded === undefined && this.claim.trusted();
   }
 
   remainingMs(): number {
@@ -97,7 +97,7 @@ export class HeldClaim implements HolderListener, Grant {
   /** The error of a lease that is not live: also when no timer has had a chance to notice yet. */
   lossError(loss?: Loss): LeaseLostError {
     if (this.lost !== undefined) return this.lost;
-    return this.#describe(loss ?? (this.#isSuperseded ? "taken" : this.#overrun()));
+    return this.#describe(loss ?? (this.#superseded === undefined ? this.#overrun() : "taken"));
   }
 
   /** From now on it lasts no longer than this. */
@@ -125,7 +125,7 @@ export class HeldClaim implements HolderListener, Grant {
   #release(): Promise<boolean> {
     const { connection, claim, shared } = this;
     this.#leaveGrants();
-    if (this.#isSuperseded) return Promise.resolve(false);
+    if (this.#superseded !== undefined) return this.#superseded;
     this.#noticeLoss();
     const wasHeld = this.lost === undefined;
     if (wasHeld && shared?.passOn(this)) {
@@ -232,14 +232,13 @@ export class HeldClaim implements HolderListener, Grant {
    * soon as the engine has said why: the news that it was forced may come after the grant, or be lost.
    */
   superseded(): void {
-    if (this.#isSuperseded || this.lost !== undefined || this.ended) return;
-    this.#isSuperseded = true;
+    if (this.#superseded !== undefined || this.lost !== undefined || this.ended) return;
     const { connection, claim } = this;
-    const learnt = this.#learnLoss();
+    this.#superseded = this.#learnLoss().then(() => false);
+    connection.inBackground(this.#superseded);
     connection.leave(claim);
     this.#leaveGrants();
     this.shared?.end();
-    connection.inBackground(learnt);
   }
 
   /** The connection closes: the holder is told to stop, and renewal goes on while it does so. */

@@ -91,11 +91,11 @@ export class LocalNames {
       this.#names.delete(here.name);
   }
 
-  /** But for those of that ttl. The promise settles when they are gone. */
+  /** Gives back the idle claims of a name, but for those of that ttl. The promise resolves when they are gone. */
   releaseIdle(name: string, exceptTtlMs?: number): Promise<unknown> | undefined {
     const here = this.#names.get(name);
-    if (here === undefined || here.queues.length === 0) return undefined;
-    const others = here.queues.filter(({ ttlMs }) => ttlMs !== exceptTtlMs);
+    const others = here?.queues.filter(({ ttlMs }) => ttlMs !== exceptTtlMs) ?? [];
+    if (others.length === 0) return undefined;
     const released = others.map((queue) => queue.releaseIdle()).filter((one) => one !== undefined);
     return released.length === 0 ? undefined : Promise.allSettled(released);
   }

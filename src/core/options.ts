@@ -182,7 +182,7 @@ export function knownOptions(
   for (const key of Object.keys(options)) {
     if (known.has(key)) continue;
     const others = known.size === 0 ? "It takes none" : `Known are ${[...known].join(", ")}`;
-    const home = OF_MUTEX.has(key) ? ` Give it where the lock is made: locks.mutex(name, { ${key} }).` : "";
+    const home = OF_MUTEX.has(key) ? ` It is an option of locks.mutex(name, { ${key} }).` : "";
     throw invalidOption(
       `${where}: there is no option ${quotedText(key.slice(0, 40))}. ${others}.${home}`,
       name,

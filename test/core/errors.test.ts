@@ -146,7 +146,7 @@ describe("an invalid option value", () => {
       .run(options, () => undefined)
       .catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: "invalid-option", lock: "till" });
-    expect(String(error)).toMatch(/Give it where the lock is made: locks\.mutex\(name, \{ fair \}\)\.$/);
+    expect(String(error)).toMatch(/It is an option of locks\.mutex\(name, \{ fair \}\)\.$/);
     expect(refused(() => locks.mutex("till", { stick: "1s" } as object)).lock).toBe("till");
   });
 

@@ -27,6 +27,26 @@ function recording(store = memory()): { readonly backend: Backend; readonly aske
   return { backend, asked };
 }
 
+/** A task that waits since an outage began, which has just ended; from now on an answer takes so long. */
+async function intoOutage(answerMs: number) {
+  const store = memory();
+  let isAway = true;
+  const backend: Backend = {
+    ...passing(store),
+    async claim(request) {
+      if (isAway) throw new LockError("backend", "away", { retryable: true });
+      if (answerMs > 0) await new Promise((resolve) => setTimeout(resolve, answerMs));
+      return store.claim(request);
+    },
+  };
+  const mutex = open(backend, { ttl: "10s" }).mutex("a");
+  const first = mutex.acquire();
+  // By now the pauses between its questions are long.
+  await vi.advanceTimersByTimeAsync(3_000);
+  isAway = false;
+  return { mutex, first };
+}
+
 test.each([{}, { sticky: "1s" } as const])(
   "of tasks that come together, one that is not served has its time limit, %o",
   async (options) => {
@@ -83,20 +103,7 @@ test("the note of a task that left before the grant does not stay at the claim o
 test("a task that comes after an outage is not told of it: its process asks at once", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const store = memory();
-  let isAway = true;
-  const backend: Backend = {
-    ...passing(store),
-    async claim(request) {
-      if (isAway) throw new LockError("backend", "away", { retryable: true });
-      return store.claim(request);
-    },
-  };
-  const mutex = open(backend, { ttl: "10s" }).mutex("a");
-  const first = mutex.acquire();
-  // By now the pauses between its questions are long.
-  await vi.advanceTimersByTimeAsync(3_000);
-  isAway = false;
+  const { mutex, first } = await intoOutage(0);
   const second = mutex.acquire({ wait: 10 });
   await vi.advanceTimersByTimeAsync(0);
   await (await first).release();
@@ -144,20 +151,7 @@ test.each([
 test("a task that comes into an outage, and then waits behind another task, is told of that one", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const store = memory();
-  let isAway = true;
-  const backend: Backend = {
-    ...passing(store),
-    async claim(request) {
-      if (isAway) throw new LockError("backend", "away", { retryable: true });
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      return store.claim(request);
-    },
-  };
-  const mutex = open(backend, { ttl: "10s" }).mutex("a");
-  const first = mutex.acquire();
-  await vi.advanceTimersByTimeAsync(3_000);
-  isAway = false;
+  const { mutex, first } = await intoOutage(50);
   const second = mutex.acquire({ wait: 10 }).catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(60);
   expect(await second).toMatchObject({ code: "timeout", blockers: [{ token: (await first).token }] });

@@ -164,3 +164,45 @@ test("a call that failed at once is granted nothing afterwards", async () => {
   const lease = await mutex.acquire({ wait: 500 });
   expect(lease.held).toBe(true);
 });
+
+test("a run that ends while the engine is asked why its claim is gone rejects with the true reason", async () => {
+  const store = memory();
+  const locks = open({
+    ...passing(store),
+    // The news that it was forced is lost, and the answer takes its time.
+    watch: (claim, notify) =>
+      store.watch(claim, (notification) => {
+        if (notification?.state !== "gone") notify(notification);
+      }),
+    async renew(claims) {
+      await sleep(HOLD_MS);
+      return store.renew(claims);
+    },
+  });
+  const mutex = locks.mutex("a", { fair: true });
+  let next: Promise<Lease> | undefined;
+  const running = mutex.run(async () => {
+    next = mutex.acquire({ within: null });
+    await sleep(HOLD_MS);
+    await open(store).forceRelease("a", { reason: "stuck" });
+    await next;
+  });
+  await expect(running).rejects.toMatchObject({ code: "lost", loss: "forced", reason: "stuck" });
+  await (await next)?.release();
+});
+
+test("a try that is cancelled while an idle claim is given back for it is granted nothing", async () => {
+  const store = memory();
+  const locks = open({
+    ...passing(store),
+    async release(claim, ending) {
+      await sleep(HOLD_MS);
+      return store.release(claim, ending);
+    },
+  });
+  await locks.mutex("a", { sticky: "2s" }).run(() => {});
+  const caller = new AbortController();
+  const trying = locks.mutex("a").tryAcquire({ ttl: "1s", signal: caller.signal });
+  caller.abort(new Error("enough"));
+  await expect(trying).rejects.toThrow("enough");
+});

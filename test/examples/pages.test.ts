@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { connect } from "locktender";
@@ -8,24 +8,18 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MATRIX_ONLY } from "../matrix/matrix.js";
 import { shared } from "../servers/shared.js";
 import { blocksOf, filesOf, PAGES, PROJECTS, programs, ROOT, withoutNumbers } from "./blocks.js";
+import { makeProject, TSC } from "./project.js";
 
 const run = promisify(execFile);
 const PROGRAMS = programs();
 const fileOf = (index: number): string => `block-${index + 1}`;
 
-/** Inside the project, so that the client libraries are found; the package itself is linked into it. */
 let folder: string;
 let compiled: { ok: boolean; output: string };
 
 beforeAll(async () => {
-  await mkdir(join(ROOT, "node_modules/.cache"), { recursive: true });
-  folder = await mkdtemp(join(ROOT, "node_modules/.cache/pages-"));
-  await mkdir(join(folder, "node_modules"));
-  await symlink(ROOT, join(folder, "node_modules/locktender"));
-  await writeFile(join(folder, "package.json"), '{ "type": "module", "private": true }');
-  await writeFile(join(folder, "tsconfig.json"), JSON.stringify(tsconfig()));
-  await copyFile(join(ROOT, "test/examples/page-globals.ts"), join(folder, "page-globals.ts"));
   const { url } = await shared("redis");
+  const sources = new Map<string, string>();
   for (const [index, { text }] of PROGRAMS.entries()) {
     const source = text
       .replaceAll("redis://127.0.0.1:6379", url)
@@ -35,9 +29,9 @@ beforeAll(async () => {
       .replaceAll("zookeeper://127.0.0.1:2181", (await shared("zookeeper")).url)
       .replaceAll(/redlock:\/\/[\d.:,]+/g, (await shared("redlock")).url)
       .replaceAll("port: 6379", `port: ${new URL(url).port}`);
-    // A block without an import is a module all the same.
-    await writeFile(join(folder, `${fileOf(index)}.ts`), `${source}\nexport {};\n`);
+    sources.set(`${fileOf(index)}.ts`, source);
   }
+  folder = await makeProject("pages", "page-globals.ts", sources);
   compiled = await compile();
 });
 
@@ -45,25 +39,8 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** As strict as our own, but an example may define what it does not use. */
-function tsconfig(): object {
-  return {
-    extends: join(ROOT, "tsconfig.json"),
-    compilerOptions: {
-      rootDir: ".",
-      outDir: "out",
-      declaration: false,
-      noUnusedLocals: false,
-      typeRoots: [join(ROOT, "node_modules/@types")],
-    },
-    files: ["page-globals.ts", ...PROGRAMS.map((_, index) => `${fileOf(index)}.ts`)],
-    include: [],
-  };
-}
-
 async function compile(): Promise<{ ok: boolean; output: string }> {
-  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
-  const outcome = await run(process.execPath, [tsc, "-p", folder]).then(
+  const outcome = await run(process.execPath, [TSC, "-p", folder]).then(
     () => ({ ok: true, output: "" }),
     (error: { stdout: string }) => ({ ok: false, output: error.stdout }),
   );

@@ -103,8 +103,8 @@ export const BUGS: readonly Bug[] = [
     edits: [
       {
         file: "core/held-claim.js",
-        find: "this.lost === undefined && !this.#isSuperseded && this.claim.trusted()",
-        replace: "this.lost === undefined && !this.#isSuperseded",
+        find: "this.lost === undefined && this.#superseded === undefined && this.claim.trusted()",
+        replace: "this.lost === undefined && this.#superseded === undefined",
       },
     ],
     caughtBy: [MEMORY, "scenario S5: after a blocked event loop"],
